@@ -143,7 +143,11 @@ export const SealedLost = Type.Object(
 export type SealedLost = Static<typeof SealedLost>;
 
 const ReplayResult = Type.Object(
-  { command: Type.String(), rowCount: Type.Integer({ minimum: 0 }), digest: Type.Union([Digest, Type.Null()]) },
+  {
+    command: Type.String(),
+    rowCount: Type.Integer({ minimum: 0 }),
+    digest: Type.Union([Digest, Type.Null()]),
+  },
   closed,
 );
 
@@ -180,7 +184,9 @@ export const ReplayOutcome = Type.Object(
       about(Uuid, "Id of the transaction that has brought it back. Absent in a dry run that would."),
     ),
     token: Type.Optional(
-      Type.String({ description: "That transaction's token, if this call ran it. Ask a tracker when it is durable." }),
+      Type.String({
+        description: "That transaction's token, if this call ran it. Ask a tracker when it is durable.",
+      }),
     ),
     reason: Type.Optional(Type.Union([ReplayConflict, Unrecoverable])),
     kind: Type.Optional(Type.String({ description: "What cannot be run again, such as `trigger`." })),
@@ -191,7 +197,10 @@ export const ReplayOutcome = Type.Object(
     lost: Type.Optional(about(ReplayResult, "What the client was answered.")),
     redone: Type.Optional(
       Type.Object(
-        { ...ReplayResult.properties, rows: Type.Array(Type.Array(Type.Union([Type.String(), Type.Null()]))) },
+        {
+          ...ReplayResult.properties,
+          rows: Type.Array(Type.Array(Type.Union([Type.String(), Type.Null()]))),
+        },
         { ...closed, description: "What it would be answered now, with at most 20 rows." },
       ),
     ),

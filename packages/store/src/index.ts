@@ -11,6 +11,7 @@ export { PostgresContents } from "./postgres/contents.ts";
 export { PostgresEvents, type PostgresEventsOptions } from "./postgres/events.ts";
 export { PostgresKeys } from "./postgres/keys.ts";
 export { type ReplicaStream, ReplicaStreams } from "./postgres/replica-streams.ts";
+export * as redo from "./postgres/redo.ts";
 export { OTHERS } from "./postgres/reader-roles.ts";
 export { isHashablePassword, scramVerifier } from "./postgres/scram.ts";
 export {

@@ -176,6 +176,9 @@ export class SimGateway {
       keys: () => {
         throw new Error("no keys are configured");
       },
+      contentsStore: () => {
+        throw new Error("nothing is kept");
+      },
     });
     gateway.start();
     clock.skip(LEARN_FIRST_MS);

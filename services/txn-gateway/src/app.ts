@@ -8,6 +8,7 @@ import { Gateway } from "./gateway.ts";
 import { RETRY_MS } from "./retry.ts";
 import { batchRoutes } from "./routes/batch.ts";
 import { healthRoutes } from "./routes/health.ts";
+import { lostRoutes } from "./routes/lost.ts";
 import { interactiveRoutes } from "./routes/interactive.ts";
 import { neonContext, neonRoutes } from "./routes/neon.ts";
 import { peerRoutes } from "./routes/peers.ts";
@@ -65,6 +66,7 @@ export function buildGateway(
     batchRoutes(scope, gateway, deps.log);
     interactiveRoutes(scope, gateway);
     ticketRoutes(scope, gateway, deps.log);
+    lostRoutes(scope, gateway);
     done();
   });
   void app.register((scope, _options, done) => {

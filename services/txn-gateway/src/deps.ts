@@ -2,7 +2,7 @@
 // services.
 import { type Clock } from "@highwater/runtime";
 import { type Log, type TopologyFile, type Tracer } from "@highwater/service";
-import { type KeyReader, type Store } from "@highwater/store";
+import { type ContentsStore, type KeyReader, type Store } from "@highwater/store";
 
 interface Rng {
   /** Evenly distributed in [0, 1). */
@@ -41,6 +41,8 @@ export interface Deps {
   readonly transport: ServiceTransport;
   /** Opens the store of the API keys; wanted only where keys are accepted. */
   readonly keys: () => KeyReader;
+  /** Opens the store of what was lost; wanted only where it is brought back. */
+  readonly contentsStore: () => ContentsStore;
   /** Where requests are traced. */
   readonly tracer?: Tracer | undefined;
   /** Where levels may change while the gateway runs. */

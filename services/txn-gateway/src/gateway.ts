@@ -49,6 +49,7 @@ import { Announcer } from "./trackers/announcer.ts";
 import { Losses } from "./trackers/losses.ts";
 import { MarkInterest } from "./trackers/interest.ts";
 import { TrackerOrder } from "./trackers/order.ts";
+import { Replay } from "./replay/replay.ts";
 import { TrackerStream } from "./trackers/stream.ts";
 import { Verdicts } from "./trackers/verdicts.ts";
 import { type RequestRules } from "./txn/request.ts";
@@ -73,6 +74,7 @@ export class Gateway {
   readonly transactions: Transactions;
   readonly interactive: Interactive;
   readonly tickets: Tickets;
+  readonly replay: Replay;
   readonly inspection: Inspection;
   readonly callers: Callers;
   /** Those of calls between services. */
@@ -155,10 +157,11 @@ export class Gateway {
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
       losses: new Losses(deps, trackers),
     };
+    const contentsKeys = makeContentsKeys(config, deps.clock);
     const pipeline = {
       ...shared,
       attempts: new Attempts(shared),
-      keeper: new Keeper({ ...shared, contentsKeys: makeContentsKeys(config, deps.clock) }),
+      keeper: new Keeper({ ...shared, contentsKeys }),
       outcomes: new Outcomes(shared),
       refusals: new Refusals(shared),
     };
@@ -167,6 +170,7 @@ export class Gateway {
     this.transactions = new Transactions({ ...pipeline, reads });
     this.interactive = new Interactive(pipeline);
     this.tickets = new Tickets(pipeline);
+    this.replay = new Replay({ ...pipeline, contentsKeys });
     this.callers = this.#makeCallers(config);
     this.services = this.#makeServices(config);
     const replicas = new Replicas({ ...shared, reads, interest: this.#interest });
@@ -427,6 +431,7 @@ export class Gateway {
     this.#announcer.stop();
     await this.interactive.stop();
     this.tickets.stop();
+    this.replay.close();
     this.#deps.topologyFile?.stop();
     this.callers.stop();
     this.#schedule.stop();

@@ -1,7 +1,7 @@
 // The real random numbers, store and network. No other file of this service touches them.
 import { type Clock, realClock } from "@highwater/runtime";
 import { type ProcessContext } from "@highwater/service";
-import { PostgresKeys, PostgresStore } from "@highwater/store";
+import { PostgresContents, PostgresKeys, PostgresStore } from "@highwater/store";
 import { type Config, type StoreConfig } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { roleUrl } from "./identity/role-url.ts";
@@ -43,6 +43,13 @@ export function makeDeps(
     callTimeoutMs = LIVENESS_TIMEOUT_MS,
   }: Pick<ProcessContext, "log"> & Partial<ProcessContext> & { readonly callTimeoutMs?: number },
 ): Deps {
+  const channels = {
+    nodes: config.topology.nodes,
+    clock: realClock,
+    helper: config.name,
+    connectTimeoutMs: config.connectTimeoutMs,
+    callTimeoutMs,
+  };
   return {
     clock: realClock,
     rng: { random: () => Math.random() },
@@ -51,13 +58,7 @@ export function makeDeps(
     tracer,
     store: makeStore(config, realClock, callTimeoutMs),
     transport: new HttpTransport(config),
-    keys: () =>
-      new PostgresKeys({
-        nodes: config.topology.nodes,
-        clock: realClock,
-        helper: config.name,
-        connectTimeoutMs: config.connectTimeoutMs,
-        callTimeoutMs,
-      }),
+    keys: () => new PostgresKeys(channels),
+    contentsStore: () => new PostgresContents(channels),
   };
 }

@@ -117,9 +117,12 @@ export interface Tail {
 const WRITE_TAIL: Tail = { steps: [...COMMIT_STEPS, POSITION_STEP], commit: 1, position: 2 };
 /** A step that several transactions share reads the position. */
 const SHARED_WRITE_TAIL: Tail = { ...WRITE_TAIL, steps: COMMIT_STEPS };
-const [ORDERED_TAIL, SHARED_ORDERED_TAIL] = [WRITE_TAIL, SHARED_WRITE_TAIL].map(
-  ({ steps }): Tail => ({ steps: [ORDER_STEP, ...steps], commit: 2, position: 3, order: 0 }),
-) as [Tail, Tail];
+const [ORDERED_TAIL, SHARED_ORDERED_TAIL] = [WRITE_TAIL, SHARED_WRITE_TAIL].map(({ steps }): Tail => ({
+  steps: [ORDER_STEP, ...steps],
+  commit: 2,
+  position: 3,
+  order: 0,
+})) as [Tail, Tail];
 const READ_TAIL: Tail = { steps: END_STEPS, commit: 0, position: null };
 const LATE_READ_TAIL: Tail = { steps: [...END_STEPS, SNAPSHOT_STEP], commit: 0, position: 1 };
 

@@ -102,6 +102,7 @@ function makeGateway() {
     log: new MemoryLog(),
     rng: { random: () => 0.5 },
     keys: () => assert.fail("no keys here"),
+    contentsStore: () => assert.fail("nothing is kept here"),
   };
   const gateway = new Gateway(makeConfig(), deps);
   gateway.start();

@@ -224,7 +224,10 @@ function sizeOf(statements: readonly Statement[]): number {
 }
 
 export function keptResult({ command, rowCount, fields, rows, truncated }: StatementResult): KeptResult {
-  const digest = truncated === true ? null : digestOf(JSON.stringify({ fields, rows }));
+  const digest =
+    truncated === true
+      ? null
+      : digestOf(JSON.stringify({ fields: fields.map(({ name, oid }) => ({ name, oid })), rows }));
   return { command, rowCount, digest };
 }
 

@@ -67,6 +67,7 @@ async function makeGateway() {
   const gateway = new Gateway(loaded.config, {
     ...{ clock, store, log: new MemoryLog(), transport: new ScriptedTransport() },
     ...{ rng: { random: () => 0.5 }, keys: () => assert.fail("no keys here") },
+    contentsStore: () => assert.fail("nothing is kept here"),
   });
   gateway.start();
   await clock.advance(1_000);

@@ -186,7 +186,13 @@ export class Interactive {
     const opening = await tracedCall(
       caller,
       { name: "BEGIN", id, statements: request.statements.length },
-      () => openOn(primaryEpoch, request, caller, { ...this.#parts, limits: lifetimeLimits, hold, tellsOrder: kept !== null }),
+      () =>
+        openOn(primaryEpoch, request, caller, {
+          ...this.#parts,
+          limits: lifetimeLimits,
+          hold,
+          tellsOrder: kept !== null,
+        }),
     ).catch((cause: unknown) => this.#refused(cause, attempt));
     if (opening.kind === "open") kept?.answered(opening.results);
     if (opening.kind === "open")

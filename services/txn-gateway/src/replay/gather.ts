@@ -1,0 +1,110 @@
+// Gathers what was lost from all trackers, and opens the contents. Each tracker knows some losses and
+// some contents; together they know what can be known.
+import {
+  type Answered,
+  type ContentsState,
+  type EpochId,
+  KeptContents,
+  SealedLost,
+  type Static,
+  type TransactionEventData,
+  type TxnId,
+  validate,
+} from "@highwater/protocol";
+import { type ContentsKeys } from "@highwater/service";
+import { type Deps } from "../deps.ts";
+import { askTracker } from "../trackers/ask-tracker.ts";
+import { type Order, readOrder } from "./order.ts";
+
+export interface LostWrite {
+  readonly id: TxnId;
+  readonly owner: bigint;
+  readonly epoch: EpochId;
+  readonly answered: Answered;
+  readonly state: ContentsState;
+  readonly metadata: TransactionEventData["metadata"];
+  readonly contents: Static<typeof KeptContents> | null;
+  readonly order: Order | null;
+}
+
+export interface Gathered {
+  readonly writes: readonly LostWrite[];
+  readonly trackers: { readonly asked: number; readonly answered: number };
+}
+
+/** A region that is lost does not answer at all. */
+const ANSWER_MS = 3_000;
+
+type Line = SealedLost["lost"][number];
+
+export async function gather(
+  transport: Deps["transport"],
+  trackers: readonly string[],
+  keys: ContentsKeys,
+): Promise<Gathered> {
+  const lists = await Promise.all(trackers.map((tracker) => listOf(transport, tracker)));
+  const answered = lists.filter((list) => list !== null);
+  const found = new Map<string, Line>();
+  for (const line of answered.flat()) {
+    const name = `${line.owner} ${line.id} ${line.attempt}`;
+    const known = found.get(name);
+    const better = known?.sealed == null ? { ...known, ...line } : known;
+    found.set(name, { ...better, answered: answeredOf(known, line) });
+  }
+  const writes = [...found.values()].map((line) => opened(line, keys));
+  // What a replay that was lost itself ran, its root stands for.
+  const names = new Set(writes.map(({ owner, id }) => `${String(owner)} ${id}`));
+  return {
+    writes: writes.filter(
+      ({ owner, contents }) =>
+        contents?.redoOf === undefined || !names.has(`${String(owner)} ${contents.redoOf}`),
+    ),
+    trackers: { asked: trackers.length, answered: answered.length },
+  };
+}
+
+function answeredOf(known: Line | undefined, line: Line): Answered {
+  return known === undefined || known.answered === "unknown" ? line.answered : known.answered;
+}
+
+async function listOf(transport: Deps["transport"], tracker: string): Promise<Line[] | null> {
+  const all: Line[] = [];
+  for (let after = 0; ;) {
+    const asked = { question: { after }, schema: SealedLost, heldMs: ANSWER_MS };
+    const page = await askTracker(transport, `${tracker}/internal/lost`, asked);
+    if (page === null) return null;
+    all.push(...page.lost);
+    if (page.next === null) return all;
+    after = page.next;
+  }
+}
+
+function opened({ sealed, ...line }: Line, keys: ContentsKeys): LostWrite {
+  const owner = BigInt(line.owner);
+  const contents = sealed === null ? null : open(keys, { ...line, owner }, sealed);
+  return {
+    id: line.id as TxnId,
+    owner,
+    epoch: line.attempt as EpochId,
+    answered: line.answered,
+    state: line.contents,
+    metadata: line.metadata,
+    contents,
+    order: contents?.order === undefined ? null : readOrder(contents.order),
+  };
+}
+
+/** Null: this gateway does not have the key, or the contents are of a newer version. */
+function open(
+  keys: ContentsKeys,
+  { id, owner, attempt: epoch }: Pick<Line, "id" | "attempt"> & { readonly owner: bigint },
+  { offset, text }: NonNullable<Line["sealed"]>,
+): Static<typeof KeptContents> | null {
+  try {
+    const about = { owner, id, epoch, offset };
+    const checked = validate(KeptContents, JSON.parse(keys.open(about, Buffer.from(text, "base64url"))));
+    return checked.ok ? checked.value : null;
+  } catch {
+    return null;
+  }
+}

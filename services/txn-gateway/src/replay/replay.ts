@@ -1,0 +1,512 @@
+// Brings lost transactions back: gathers them, orders them, and ends each one as replayed, as a
+// conflict or as unrecoverable. Each replay is a new transaction that takes its root in the table
+// `redo`, so that nothing takes effect twice.
+// (docs/decisions/0234-lost-transactions-are-brought-back.md)
+import { randomBytes } from "node:crypto";
+import {
+  type EpochId,
+  HighwaterError,
+  makeUuidV7,
+  type ReplayOutcome,
+  type ReplayReport,
+  type ReplayRequest,
+  type Unrecoverable,
+} from "@highwater/protocol";
+import { sleep } from "@highwater/runtime";
+import { type ContentsKeys, type DeploymentKeys, requireScope, sessionPrincipal } from "@highwater/service";
+import { type ContentsStore, type OpenTransaction, redo, type TransactionSpec } from "@highwater/store";
+import { type ActiveTransactions } from "../attempts/active.ts";
+import { type Attempts } from "../attempts/attempts.ts";
+import { lifespanMs } from "../attempts/bounds.ts";
+import { type Config } from "../config.ts";
+import { type Keeper, type Kept } from "../contents/keeper.ts";
+import { type Deps } from "../deps.ts";
+import { type Admitted, type Exposure } from "../exposure/exposure.ts";
+import { type Attempt, type Outcomes } from "../outcomes/outcomes.ts";
+import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
+import { type Caller } from "../txn/caller.ts";
+import { INTERACTIVE } from "../txn/digest.ts";
+import { type Tokens } from "../txn/tokens.ts";
+import { type Examined, Examiner } from "./examine.ts";
+import { gather, type LostWrite } from "./gather.ts";
+import { inOrder, mayHaveSeen } from "./order.ts";
+import { type Conflict, runIn } from "./run.ts";
+
+export interface ReplayContext {
+  readonly config: Config;
+  readonly deps: Deps;
+  readonly keys: Pick<DeploymentKeys, "receiptTag">;
+  readonly contentsKeys: ContentsKeys | null;
+  readonly primary: Primary;
+  readonly attempts: Attempts;
+  readonly active: ActiveTransactions;
+  readonly exposure: Exposure;
+  readonly outcomes: Outcomes;
+  readonly keeper: Keeper;
+  readonly tokens: Tokens;
+}
+
+type End = Omit<ReplayOutcome, "id" | "attempt" | "answered">;
+
+/** A lost transaction in the order of all. */
+interface Item {
+  readonly lost: LostWrite;
+  readonly tag: string;
+  /** The epoch that ended its own, in the primary's history; null: not known. */
+  readonly since: EpochId | null;
+  examined: Examined;
+  /** Null: this call does not bring it back. */
+  end: End | null;
+}
+
+const TRIES = 5;
+const ADMIT_TRIES = 100;
+const ADMIT_PAUSE_MS = 200;
+const ID_BYTES = 10;
+const LOOK_UP = 500;
+const UNIQUE_VIOLATION = "23505";
+
+export class Replay {
+  readonly #parts: ReplayContext;
+  #store: ContentsStore | null = null;
+
+  constructor(parts: ReplayContext) {
+    this.#parts = parts;
+  }
+
+  close(): void {
+    this.#store?.close();
+  }
+
+  /** Errors: HighwaterError. What was brought back by then stays so, and can be asked for again. */
+  async run(request: ReplayRequest, caller: Caller): Promise<ReplayReport> {
+    const { principal } = caller;
+    requireScope(principal, "contents:replay");
+    const { contentsKeys, config, deps, primary } = this.#parts;
+    if (contentsKeys === null || config.trackers.length === 0)
+      throw new HighwaterError("keep_unavailable", {
+        detail: "There are no HIGHWATER_CONTENTS_KEYS or no trackers.",
+      });
+    const current = await primary.admit();
+    const { writes, trackers } = await gather(deps.transport, config.trackers, contentsKeys);
+    if (trackers.answered === 0)
+      throw new HighwaterError("marks_unavailable", { retryAfterMs: ADMIT_PAUSE_MS });
+    const wanted = request.ids === undefined ? null : new Set(request.ids.map((id) => id.toLowerCase()));
+    const items = await this.#itemsOf(writes, current);
+    const isMine = ({ lost }: Item): boolean =>
+      lost.owner === principal.owner && wanted?.has(lost.id) !== false;
+    const dryRun = request.dryRun ?? true;
+    const mine = items.filter(isMine);
+    const known = new Set(mine.map(({ lost }) => lost.id as string));
+    const missing = [...(wanted ?? [])].find((id) => !known.has(id));
+    if (missing !== undefined)
+      throw new HighwaterError("not_found", {
+        detail: `No tracker lists a lost transaction ${missing} of this owner.`,
+      });
+    const ids = mine.filter(({ end }) => end === null).map(({ lost }) => lost.id);
+    if (!dryRun && ids.length > 0)
+      await this.#contents().recordReplay(
+        current.node,
+        { owner: principal.owner, ids },
+        { by: principal.id, reason: null },
+      );
+    await this.#examine(items, current, caller);
+    findUnordered(items);
+    const dry = dryRun ? new DryRun(this.#parts, current, caller) : null;
+    const kept: Kept[] = [];
+    try {
+      for (const [at, item] of items.entries()) {
+        if (item.end !== null || !isMine(item)) continue;
+        item.end =
+          standsAside(items, at, request.independent ?? "none") ??
+          (await (dry === null ? this.#bringBack(item, caller, kept) : dry.run(item)));
+      }
+    } finally {
+      await dry?.end();
+    }
+    // Their contents are to survive the next failover as well.
+    await Promise.all(kept.map((each) => each.whenReached()));
+    return reportOf(mine, { dryRun, trackers, owner: principal.owner, items });
+  }
+
+  #contents(): ContentsStore {
+    return (this.#store ??= this.#parts.deps.contentsStore());
+  }
+
+  async #itemsOf(writes: readonly LostWrite[], current: PrimaryEpoch): Promise<Item[]> {
+    const { keys, deps, primary } = this.#parts;
+    const history = primary.epochs.ancestry(current.epoch).map(({ id }) => id as EpochId);
+    const epochs = [...new Set(writes.map(({ epoch }) => epoch))].toSorted(
+      (a, b) => seqOf(primary, a) - seqOf(primary, b),
+    );
+    const sorted = epochs.flatMap((epoch) => inOrder(writes.filter((each) => each.epoch === epoch)));
+    const items: Item[] = [];
+    for (let at = 0; at < sorted.length; at += LOOK_UP) {
+      const some = sorted.slice(at, at + LOOK_UP);
+      const roots = some.map(({ id, owner }) => ({ id, tag: keys.receiptTag(owner, id) }));
+      const [redone, { receipts }] = await Promise.all([
+        this.#contents().redone(current.node, roots),
+        deps.store.lookUp(current.node, roots),
+      ]);
+      for (const [n, lost] of some.entries()) {
+        const by = receipts[n]?.kind === "commit" ? lost.id : (redone[n] ?? null);
+        const end: End | null =
+          by === null ? hopeless(lost, receipts[n]?.kind) : { outcome: "replayed", replayedBy: by };
+        const since = sinceOf(primary, history, lost.epoch);
+        items.push({ lost, tag: roots[n]?.tag ?? "", since, examined: UNKNOWN, end });
+      }
+    }
+    return items;
+  }
+
+  /** Asks for the plans of all that may run, of each role in a transaction that only reads. */
+  async #examine(items: readonly Item[], current: PrimaryEpoch, caller: Caller): Promise<void> {
+    const open = items.filter(({ lost, since }) => lost.contents !== null && since !== null);
+    for (const role of new Set(open.map(({ lost }) => lost.contents?.role ?? null))) {
+      const begun = await openFor(this.#parts, current, caller, {
+        role,
+        readOnly: true,
+        isolation: "repeatable read",
+      });
+      try {
+        const examiner = await Examiner.in(begun);
+        for (const item of open)
+          if (item.since !== null && (item.lost.contents?.role ?? null) === role)
+            item.examined = await examiner.examine(item.lost, item.since);
+      } finally {
+        await begun.rollback();
+      }
+    }
+    for (const item of items) if (item.end === null) item.end = unplanned(item);
+  }
+
+  async #bringBack(item: Item, caller: Caller, kept: Kept[]): Promise<End> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#try(item, caller, kept);
+      } catch (cause) {
+        const isRetried = cause instanceof HighwaterError && cause.code === "serialization_failure";
+        if (!isRetried || attempt >= TRIES) throw cause;
+      }
+    }
+  }
+
+  async #try({ lost, tag: rootTag, examined, since }: Item, caller: Caller, all: Kept[]): Promise<End> {
+    const { deps, primary, keys, keeper, attempts, outcomes, active, tokens, config } = this.#parts;
+    const { contents, owner } = lost;
+    if (contents === null || since === null || examined.kind !== "steps")
+      throw new Error("it was not examined");
+    const current = await primary.admit();
+    const id = makeUuidV7(deps.clock.wallMs(), randomBytes(ID_BYTES));
+    const tag = keys.receiptTag(owner, id);
+    const isolation = contents.isolation === "serializable" ? contents.isolation : "repeatable read";
+    const principal = { ...caller.principal, id: contents.key, role: contents.role };
+    const kept = keeper.begin(
+      { id, form: "one_shot", isolation, readOnly: false, keep: true, redoOf: lost.id },
+      principal,
+    );
+    const leave = active.begin({ id, owner }) ?? (() => undefined);
+    const attempt: Attempt = {
+      ...{ id, tag, primaryEpoch: current, readOnly: false, owner, digest: INTERACTIVE },
+      ...{ announced: null, exposed: null, trace: null, kept },
+    };
+    let open: OpenTransaction | null = null;
+    let isSent = false;
+    try {
+      attempt.exposed = (await this.#admitted(owner)).exposed;
+      const settings = { role: contents.role, readOnly: false, isolation, contents, id, tag } as const;
+      open = await openFor(this.#parts, current, caller, settings);
+      if (await takes(open, { lost, tag: rootTag, id }))
+        return { outcome: "replayed", ...(await this.#byOther(current, lost, rootTag)) };
+      const ran = await runIn(open, lost, examined, since, caller.signal);
+      if (!("results" in ran)) return { outcome: "conflict", ...ran };
+      kept?.add(contents.statements.map(bare));
+      kept?.answered(ran.results);
+      const transaction = open;
+      open = null;
+      isSent = true;
+      const intent = {
+        level: config.exposure.level,
+        endsWithinMs: lifespanMs(config.totalTimeoutMs, "one_shot"),
+        ...(lost.metadata !== undefined && { metadata: lost.metadata }),
+      };
+      const onBeforeSend = attempts.announcing(attempt, intent);
+      const executing = attempts.timed(attempt, "interactive", () =>
+        transaction.commit([], { onBeforeSend }),
+      );
+      const committed = await outcomes.conclude(attempt, executing, () => undefined);
+      if (kept !== null) all.push(kept);
+      return { outcome: "replayed", replayedBy: id, token: tokens.of(committed) };
+    } finally {
+      // From COMMIT on `conclude` decides whether it counts as exposed.
+      if (!isSent) outcomes.withdraw(attempt);
+      await open?.rollback();
+      leave();
+    }
+  }
+
+  /** Another operator was faster. */
+  async #byOther(current: PrimaryEpoch, { id }: LostWrite, tag: string): Promise<Pick<End, "replayedBy">> {
+    const [by] = await this.#contents().redone(current.node, [{ id, tag }]);
+    return by == null ? {} : { replayedBy: by };
+  }
+
+  /** Near the limit of what may be lost, it waits like any other writer. */
+  async #admitted(owner: bigint): Promise<Admitted> {
+    const { exposure, deps } = this.#parts;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const admitted = exposure.admit(owner, "commit");
+        await admitted.slow;
+        return admitted;
+      } catch (cause) {
+        if (attempt >= ADMIT_TRIES) throw cause;
+        await sleep(deps.clock, ADMIT_PAUSE_MS);
+      }
+    }
+  }
+}
+
+const UNKNOWN: Examined = { kind: "refused", why: "not_examined" };
+const bare = ({ sql, params }: { sql: string; params?: LostParams }) => ({
+  sql,
+  ...(params !== undefined && { params }),
+});
+type LostParams = NonNullable<NonNullable<LostWrite["contents"]>["statements"][number]["params"]>;
+
+/**
+ * Runs all in one transaction, which is rolled back. A conflict undoes it, so what would be brought
+ * back runs again before the next.
+ */
+class DryRun {
+  readonly #parts: ReplayContext;
+  readonly #current: PrimaryEpoch;
+  readonly #caller: Caller;
+  readonly #done: Item[] = [];
+  #open: OpenTransaction | null = null;
+  #role: string | null = null;
+
+  constructor(parts: ReplayContext, current: PrimaryEpoch, caller: Caller) {
+    this.#parts = parts;
+    this.#current = current;
+    this.#caller = caller;
+  }
+
+  async run(item: Item): Promise<End> {
+    const role = item.lost.contents?.role ?? null;
+    if (role !== this.#role) {
+      // What another role's have written would be locked.
+      await this.end();
+      this.#role = role;
+    }
+    for (let attempt = 1; ; attempt++) {
+      try {
+        if (this.#open === null) {
+          const how = { role, readOnly: false, isolation: "repeatable read" } as const;
+          this.#open = await openFor(this.#parts, this.#current, this.#caller, how);
+          for (const each of this.#done)
+            if ((each.lost.contents?.role ?? null) === role) await this.#runOne(this.#open, each);
+        }
+        const ran = await this.#runOne(this.#open, item);
+        if (ran !== "taken" && "results" in ran) {
+          this.#done.push(item);
+          return { outcome: "replayed" };
+        }
+        await this.end();
+        if (ran === "taken") return { outcome: "replayed" };
+        return { outcome: "conflict", ...ran };
+      } catch (cause) {
+        await this.end();
+        const isRetried = cause instanceof HighwaterError && cause.code === "serialization_failure";
+        if (!isRetried || attempt >= TRIES) throw cause;
+      }
+    }
+  }
+
+  async #runOne(
+    open: OpenTransaction,
+    { lost, tag, examined, since }: Item,
+  ): Promise<Conflict | { results: unknown } | "taken"> {
+    if (examined.kind !== "steps" || since === null) throw new Error("it was not examined");
+    if (await takes(open, { lost, tag, id: lost.id })) return "taken";
+    const ran = await runIn(open, lost, examined, since, this.#caller.signal);
+    if (!("results" in ran)) return ran;
+    try {
+      await open.run([{ sql: "SET CONSTRAINTS ALL IMMEDIATE" }, { sql: "SET CONSTRAINTS ALL DEFERRED" }]);
+    } catch (cause) {
+      if (!(cause instanceof HighwaterError) || cause.code !== "constraint_violation") throw cause;
+      return { reason: "refused", error: cause.details.detail ?? cause.message };
+    }
+    return ran;
+  }
+
+  async end(): Promise<void> {
+    const open = this.#open;
+    this.#open = null;
+    await open?.rollback();
+  }
+}
+
+/** Takes the root. True: another transaction has it, and nothing more can run in this one. */
+async function takes(
+  open: OpenTransaction,
+  { lost, tag, id }: { readonly lost: LostWrite; readonly tag: string; readonly id: string },
+): Promise<boolean> {
+  try {
+    await open.run([{ sql: redo.INSERT_REDO, params: [lost.id, tag, id] }]);
+    return false;
+  } catch (cause) {
+    if (cause instanceof HighwaterError && cause.details.sqlstate === UNIQUE_VIOLATION) return true;
+    throw cause;
+  }
+}
+
+async function openFor(
+  { deps, keys, config }: ReplayContext,
+  { node, epoch }: PrimaryEpoch,
+  { principal, signal }: Caller,
+  how: Pick<TransactionSpec, "readOnly" | "isolation"> &
+    Partial<Pick<TransactionSpec, "id" | "tag">> & {
+      readonly role: string | null;
+      readonly contents?: LostWrite["contents"];
+    },
+): Promise<OpenTransaction> {
+  const id = how.id ?? makeUuidV7(deps.clock.wallMs(), randomBytes(ID_BYTES));
+  const { statement_timeout: statementMs, lock_timeout: lockMs } = how.contents?.settings ?? {};
+  const opening = await deps.store.begin(
+    node,
+    {
+      id,
+      tag: how.tag ?? keys.receiptTag(principal.owner, id),
+      epoch,
+      statements: [],
+      isolation: how.isolation,
+      readOnly: how.readOnly,
+      role: how.role,
+      digest: how.readOnly ? 0n : INTERACTIVE,
+      principal: sessionPrincipal({ ...principal, role: how.role }),
+      statementTimeoutMs: Number(statementMs ?? config.statementTimeoutMs),
+      lockTimeoutMs: Number(lockMs ?? config.lockTimeoutMs),
+      limitMs: lifespanMs(config.totalTimeoutMs, "interactive"),
+      maxRows: config.maxRows,
+      maxBytes: config.maxResultBytes,
+      tellsOrder: !how.readOnly,
+    },
+    signal,
+  );
+  if (opening.kind === "open") return opening.transaction;
+  throw new Error("a new id has a receipt already");
+}
+
+function seqOf(primary: Primary, epoch: EpochId): number {
+  return primary.recordOf(epoch)?.seq ?? 0;
+}
+
+/** Walks up to the primary's history, and returns the epoch that followed there. */
+function sinceOf(primary: Primary, history: readonly EpochId[], epoch: EpochId): EpochId | null {
+  let at: EpochId | null = epoch;
+  for (let left = history.length + primary.epochs.records().length; at !== null && left >= 0; left--) {
+    const place = history.indexOf(at);
+    // The newest comes first.
+    if (place >= 0) return history[place - 1] ?? null;
+    at = primary.parentOf(at);
+  }
+  return null;
+}
+
+const unrecoverable = (reason: Unrecoverable, kind?: string): End => ({
+  outcome: "unrecoverable",
+  reason,
+  ...(kind !== undefined && { kind }),
+});
+
+/** Null: nothing is known yet that keeps it from being brought back. */
+function hopeless({ contents, state, order }: LostWrite, receipt: string | undefined): End | null {
+  if (contents === null) return unrecoverable("not_kept", state === "not_kept" ? undefined : state);
+  if (receipt === "expired" || receipt === "out_of_window")
+    return unrecoverable("not_known_committed", "expired");
+  if (contents.statements.some(({ result }) => result?.digest === null))
+    return unrecoverable("not_replayable", "truncated");
+  if (contents.digest === null || order === null) return unrecoverable("not_known_committed");
+  return null;
+}
+
+function unplanned({ examined, since }: Item): End | null {
+  if (since === null) return unrecoverable("not_replayable", "unknown_epoch");
+  if (examined.kind === "steps") return null;
+  const { why, statement } = examined;
+  return { ...unrecoverable("not_replayable", why), ...(statement !== undefined && { statement }) };
+}
+
+/** Those that wrote one row, and which came first is not known. */
+function findUnordered(items: readonly Item[]): void {
+  const writers = new Map<string, Item[]>();
+  for (const item of items)
+    if (item.examined.kind === "steps")
+      for (const row of item.examined.rows) writers.set(row, [...(writers.get(row) ?? []), item]);
+  for (const each of writers.values())
+    for (const [at, later] of each.entries())
+      for (const earlier of each.slice(0, at)) {
+        if (mayHaveSeen(later.lost, earlier.lost)) continue;
+        for (const [one, other] of [
+          [later, earlier],
+          [earlier, later],
+        ] as const)
+          one.end ??= { outcome: "conflict", reason: "unordered", because: other.lost.id };
+      }
+}
+
+/** Why it must not run, as the others stand now: after a gap, or before what was brought back. */
+function standsAside(
+  items: readonly Item[],
+  at: number,
+  independent: NonNullable<ReplayRequest["independent"]>,
+): End | null {
+  const item = items[at] as Item;
+  for (const [n, other] of items.entries()) {
+    if (n === at) continue;
+    const isBack = other.end?.outcome === "replayed";
+    const [later, earlier] = n < at ? [item, other] : [other, item];
+    if (isBack === n < at || !mayHaveSeen(later.lost, earlier.lost)) continue;
+    if (independent === "rows" && areDisjoint(later.examined, earlier.examined)) continue;
+    return { outcome: "conflict", reason: n < at ? "blocked" : "too_late", because: other.lost.id };
+  }
+  return null;
+}
+
+/** Only where all rows of both are known. */
+function areDisjoint(one: Examined, other: Examined): boolean {
+  if (one.kind !== "steps" || other.kind !== "steps") return false;
+  const isWhole = ({ steps }: typeof one): boolean =>
+    steps.every(({ write }) => write === null || write.row !== null);
+  return isWhole(one) && isWhole(other) && ![...one.rows].some((row) => other.rows.has(row));
+}
+
+function reportOf(
+  mine: readonly Item[],
+  about: Pick<ReplayReport, "dryRun" | "trackers"> & {
+    readonly owner: bigint;
+    readonly items: readonly Item[];
+  },
+): ReplayReport {
+  const own = new Set(
+    about.items.filter(({ lost }) => lost.owner === about.owner).map(({ lost }) => lost.id as string),
+  );
+  const transactions = mine.map(({ lost: { id, epoch: attempt, answered }, end }): ReplayOutcome => {
+    if (end === null) throw new Error("a transaction has no outcome");
+    // Another owner's id is not shown.
+    const { because, ...rest } = end;
+    return { id, attempt, answered, ...rest, ...(because !== undefined && own.has(because) && { because }) };
+  });
+  const count = (outcome: ReplayOutcome["outcome"]): number =>
+    transactions.filter((each) => each.outcome === outcome).length;
+  return {
+    dryRun: about.dryRun,
+    lostWrites: transactions.length,
+    replayed: count("replayed"),
+    conflicts: count("conflict"),
+    unrecoverable: count("unrecoverable"),
+    trackers: about.trackers,
+    transactions,
+  };
+}

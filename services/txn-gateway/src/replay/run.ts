@@ -1,0 +1,110 @@
+// Runs the statements of one lost transaction in a transaction that is open, and compares what they
+// answer, and the rows that they find, with what they must. Commits nothing.
+import { HighwaterError, type ReplayConflict, type ReplayOutcome, type Statement } from "@highwater/protocol";
+import { type OpenTransaction, redo } from "@highwater/store";
+import { keptResult } from "../contents/keeper.ts";
+import { type Examined, type Step } from "./examine.ts";
+import { type LostWrite } from "./gather.ts";
+
+export interface Conflict extends Pick<ReplayOutcome, "statement" | "lost" | "redone" | "error" | "because"> {
+  readonly reason: ReplayConflict;
+}
+
+type Results = Awaited<ReturnType<OpenTransaction["run"]>>;
+type Steps = Extract<Examined, { kind: "steps" }>;
+
+/** Of a result, in a report. */
+const ROWS_MAX = 20;
+
+/**
+ * All in one round trip: what is found is judged behind it, and undone by the caller. Returns the
+ * results if nothing is different. Errors: `serialization_failure` and what is no answer of a
+ * statement.
+ */
+export async function runIn(
+  open: Pick<OpenTransaction, "run">,
+  lost: LostWrite,
+  { steps, isSchemaUntouched }: Steps,
+  since: string,
+  signal: AbortSignal | undefined,
+): Promise<Conflict | { readonly results: Results }> {
+  const asked = steps.map((step) => statementsOf(step, since));
+  let all: Results;
+  try {
+    all = await open.run(asked.flat(), signal);
+  } catch (cause) {
+    if (!(cause instanceof HighwaterError) || cause.code === "serialization_failure") throw cause;
+    const { sqlstate, statement, detail } = cause.details;
+    if (sqlstate === undefined || statement === undefined) throw cause;
+    const at = stepOf(asked, statement);
+    return { reason: "refused", statement: at, error: detail ?? cause.message, ...lostResult(lost, at) };
+  }
+  const results: Results[number][] = [];
+  let from = 0;
+  let found: Conflict | null = null;
+  for (const [at, step] of steps.entries()) {
+    const mine = all.slice(from, (from += asked[at]?.length ?? 0));
+    const result = mine[step.write?.command === "Insert" || step.write === null ? 0 : 1];
+    if (result === undefined) throw new Error("a statement has no result");
+    results.push(result);
+    const reason = isSchemaUntouched ? judge(step, mine, lost, at) : "changed_schema";
+    if (reason !== null && found === null) {
+      const redone = { ...keptResult(result), rows: result.rows.slice(0, ROWS_MAX).map((row) => [...row]) };
+      found = { reason, statement: at, redone, ...lostResult(lost, at) };
+    }
+  }
+  return found ?? { results };
+}
+
+/** What is asked before the statement, the statement, and what is asked behind it. */
+function statementsOf({ statement: { sql, params }, write }: Step, since: string): Statement[] {
+  const own: Statement = params === undefined ? { sql } : { sql, params };
+  if (write === null || write.row === null) return [own];
+  const { command, row, facts } = write;
+  const after = redo.rowAfter(row, facts.references, since);
+  if (command === "Insert") return [own, after];
+  const before = redo.rowBefore(row, since);
+  return command === "Delete" ? [before, own] : [before, own, after];
+}
+
+function judge({ write }: Step, mine: Results, { contents }: LostWrite, at: number): ReplayConflict | null {
+  const own = mine[write?.command === "Insert" || write === null ? 0 : 1];
+  const [before, after] = write?.command === "Insert" ? [undefined, mine[1]] : [mine[0], mine[2]];
+  if (
+    write !== null &&
+    write.command !== "Insert" &&
+    before?.rows[0] !== undefined &&
+    before.rows[0][0] !== "t"
+  )
+    return "changed";
+  if (write?.isGenerated === true) return "generated_value";
+  const lost = contents?.statements[at]?.result ?? null;
+  if (own === undefined || lost === null || lost.digest === null) return "different_result";
+  const redone = keptResult(own);
+  if (lost.command !== redone.command || lost.rowCount !== redone.rowCount || lost.digest !== redone.digest)
+    return "different_result";
+  if (write === null || own.rowCount === 0) return null;
+  if (write.command !== "Delete") {
+    // The row is not there under its key any more: it was given another one.
+    if (after?.rows[0] === undefined) return "chosen_key";
+    if (after.rows[0][0] !== "t") return "changed_reference";
+  }
+  const { chosen, chosenExpression } = write.facts;
+  if (write.command === "Insert") return chosen.length > 0 || chosenExpression ? "chosen_key" : null;
+  if (write.command === "Update" && (chosenExpression || before?.rows[0]?.[1] !== after?.rows[0]?.[1]))
+    return "chosen_key";
+  return null;
+}
+
+function stepOf(asked: readonly (readonly Statement[])[], statement: number): number {
+  let behind = 0;
+  return Math.max(
+    0,
+    asked.findIndex(({ length }) => statement < (behind += length)),
+  );
+}
+
+function lostResult({ contents }: LostWrite, at: number): Pick<ReplayOutcome, "lost"> {
+  const result = contents?.statements[at]?.result ?? null;
+  return result === null ? {} : { lost: result };
+}
