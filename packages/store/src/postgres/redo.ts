@@ -41,7 +41,7 @@ export const TABLE_FACTS = `SELECT pg_catalog.json_build_object(
       'table', (SELECT pg_catalog.format('%I.%I', n.nspname, f.relname) FROM pg_catalog.pg_class f
         JOIN pg_catalog.pg_namespace n ON n.oid = f.relnamespace WHERE f.oid = k.confrelid),
       'on', (SELECT pg_catalog.string_agg(pg_catalog.format('r.%I = t.%I', ra.attname, ta.attname), ' AND ')
-        FROM pg_catalog.unnest(k.conkey, k.confkey) x (tn, rn)
+        FROM ROWS FROM (pg_catalog.unnest(k.conkey), pg_catalog.unnest(k.confkey)) x (tn, rn)
         JOIN pg_catalog.pg_attribute ta ON ta.attrelid = k.conrelid AND ta.attnum = x.tn
         JOIN pg_catalog.pg_attribute ra ON ra.attrelid = k.confrelid AND ra.attnum = x.rn)))
     FROM pg_catalog.pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'f'), '[]'))::text
