@@ -36,7 +36,7 @@ CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; E
 CREATE TRIGGER watch BEFORE INSERT ON watched FOR EACH ROW EXECUTE FUNCTION watch();
 GRANT ALL ON account, person, purchase, item, job, note, watched TO app`;
 const WRITERS = 16;
-const WRITES_EACH = 4;
+const WRITES_EACH = 2;
 
 describe("lost transactions", () => {
   let system: System;

@@ -27,13 +27,21 @@ export type Examined =
     }
   | { readonly kind: "refused"; readonly why: string; readonly statement?: number };
 
-const READ = /^[\s;]*select\b/i;
-const WRITE = /^[\s;]*(?:insert|update|delete)\b/i;
+export interface ToExamine {
+  readonly lost: LostWrite;
+  /** The epoch that ended its own. */
+  readonly since: string;
+}
+
+const KNOWN = /^[\s;]*(?:select|insert|update|delete)\b/i;
 const FIRST_WORD = /[a-z]+/i;
+
+/** Transactions whose plans are asked for in one round trip. */
+const TOGETHER = 64;
 
 type Run = Pick<OpenTransaction, "run">;
 
-/** `since`: the epoch that ended the transaction's own. In a transaction that only reads. */
+/** Works in a transaction that only reads. */
 export class Examiner {
   readonly #open: Run;
   readonly #facts = new Map<string, TableFacts | null>();
@@ -49,48 +57,86 @@ export class Examiner {
     return new Examiner(open);
   }
 
-  async examine({ contents }: LostWrite, since: string): Promise<Examined> {
-    const statements = contents?.statements ?? [];
-    for (const [statement, { sql }] of statements.entries())
-      if (!READ.test(sql) && !WRITE.test(sql))
-        return { kind: "refused", why: (FIRST_WORD.exec(sql)?.[0] ?? "unknown").toLowerCase(), statement };
-    await this.#open.run([{ sql: "SAVEPOINT examined" }]);
+  /** In the order of `all`, in few round trips: they may be many, and the primary far away. */
+  async examine(all: readonly ToExamine[]): Promise<readonly Examined[]> {
+    const examined: Examined[] = [];
+    for (let at = 0; at < all.length; at += TOGETHER)
+      examined.push(...(await this.#examineSome(all.slice(at, at + TOGETHER))));
+    return examined;
+  }
+
+  async #examineSome(some: readonly ToExamine[]): Promise<readonly Examined[]> {
     try {
-      const found = await this.#steps(statements, since);
-      await this.#open.run([{ sql: "RELEASE SAVEPOINT examined" }]);
-      return found;
+      return await this.#inSavepoint(() => this.#all(some));
     } catch (cause) {
       if (!(cause instanceof HighwaterError) || cause.details.sqlstate === undefined) throw cause;
-      await this.#open.run([{ sql: "ROLLBACK TO SAVEPOINT examined" }]);
-      return { kind: "refused", why: `not_planned: ${cause.message}` };
+      const { detail = cause.message } = cause.details;
+      if (some.length === 1) return [{ kind: "refused", why: `not_planned: ${detail}` }];
+      const middle = some.length >> 1;
+      const first = await this.#examineSome(some.slice(0, middle));
+      return [...first, ...(await this.#examineSome(some.slice(middle)))];
     }
   }
 
-  async #steps(statements: readonly Statement[], since: string): Promise<Examined> {
-    const plans = await this.#open.run(statements.map(redo.explain));
+  async #inSavepoint<T>(work: () => Promise<T>): Promise<T> {
+    await this.#open.run([{ sql: "SAVEPOINT examined" }]);
+    try {
+      return await work();
+    } catch (cause) {
+      await this.#open.run([{ sql: "ROLLBACK TO SAVEPOINT examined" }]).catch(() => undefined);
+      throw cause;
+    }
+  }
+
+  async #all(some: readonly ToExamine[]): Promise<readonly Examined[]> {
+    const words = some.map(({ lost }) => unknownWord(lost));
+    const asked = some.flatMap(({ lost }, at) => (words[at] === null ? statementsOf(lost) : []));
+    const plans = asked.length === 0 ? [] : await this.#open.run(asked.map(redo.explain));
     const texts = plans.map(({ rows }) => rows[0]?.[0] ?? "[]");
     await this.#learnTables(texts);
+    const planned = texts.map((text) => readPlan(text, (table) => this.#facts.get(table) ?? null));
+    await this.#learnFunctions(planned);
+    const rows = planned.map((each) => (each.kind === "write" ? rowOf(each, this.#factsOf(each)) : null));
+    const names = await this.#namesOf(rows);
+    const examined: Examined[] = [];
+    let from = 0;
+    for (const [at, { lost, since }] of some.entries()) {
+      const statements = statementsOf(lost);
+      const to = from + (words[at] === null ? statements.length : 0);
+      const steps = planned.slice(from, to).map((plan, n) => ({ plan, row: rows[from + n] ?? null }));
+      const ownNames = names.slice(from, to).filter((name) => name !== null);
+      examined.push(words[at] ?? (await this.#stepsOf(statements, steps, { since, names: ownNames })));
+      from = to;
+    }
+    return examined;
+  }
+
+  async #stepsOf(
+    statements: readonly Statement[],
+    planned: readonly { readonly plan: Planned; readonly row: redo.RowOfTable | null }[],
+    { since, names }: { readonly since: string; readonly names: readonly string[] },
+  ): Promise<Examined> {
     const steps: Step[] = [];
-    const rows = new Set<string>();
     let isSchemaUntouched = true;
-    for (const [at, text] of texts.entries()) {
+    for (const [at, { plan, row }] of planned.entries()) {
+      const why = plan.kind === "refused" ? plan.why : this.#unsafe(plan);
+      if (why !== null || plan.kind === "refused") return { kind: "refused", why: why ?? "", statement: at };
       const statement = statements[at] as Statement;
-      const planned = readPlan(text, (table) => this.#facts.get(table) ?? null);
-      const why = planned.kind === "refused" ? planned.why : await this.#unsafe(planned);
-      if (why !== null || planned.kind === "refused")
-        return { kind: "refused", why: why ?? "unknown", statement: at };
-      if (planned.kind === "read") {
+      if (plan.kind === "read") {
         steps.push({ statement, write: null });
         continue;
       }
-      const { command, table, isGenerated } = planned;
-      const facts = this.#facts.get(table) as TableFacts;
-      const row = rowOf(planned, facts);
-      steps.push({ statement, write: { command, facts, isGenerated, row } });
-      if (row !== null) rows.add(await this.#nameOf(row));
+      const { command, table, isGenerated } = plan;
+      steps.push({ statement, write: { command, facts: this.#factsOf(plan), isGenerated, row } });
       isSchemaUntouched &&= await this.#isUntouched(table, since);
     }
-    return { kind: "steps", steps, rows, isSchemaUntouched };
+    return { kind: "steps", steps, rows: new Set(names), isSchemaUntouched };
+  }
+
+  #factsOf({ table }: Extract<Planned, { kind: "write" }>): TableFacts {
+    const facts = this.#facts.get(table);
+    if (facts == null) throw new Error(`nothing is known of the table ${table}`);
+    return facts;
   }
 
   async #learnTables(plans: readonly string[]): Promise<void> {
@@ -118,19 +164,21 @@ export class Examiner {
     return isUntouched;
   }
 
-  /** Why a function in the plan keeps the statement from being run again. */
-  async #unsafe(planned: Exclude<Planned, { kind: "refused" }>): Promise<string | null> {
-    const { functions } = planned;
-    const unknown = functions.filter((name) => !this.#unsteady.has(name));
-    if (unknown.length > 0) {
-      const [found] = await this.#open.run([{ sql: redo.UNSTEADY, params: [JSON.stringify(unknown)] }]);
-      for (const name of unknown) this.#unsteady.set(name, null);
-      for (const [name, isStable] of found?.rows ?? []) {
-        const isKnownUnstable = this.#unsteady.get(name ?? "")?.isStable === false;
-        this.#unsteady.set(name ?? "", { isStable: isStable === "true" && !isKnownUnstable });
-      }
+  async #learnFunctions(planned: readonly Planned[]): Promise<void> {
+    const all = new Set(planned.flatMap((each) => (each.kind === "refused" ? [] : each.functions)));
+    const unknown = [...all].filter((name) => !this.#unsteady.has(name));
+    if (unknown.length === 0) return;
+    const [found] = await this.#open.run([{ sql: redo.UNSTEADY, params: [JSON.stringify(unknown)] }]);
+    for (const name of unknown) this.#unsteady.set(name, null);
+    for (const [name, isStable] of found?.rows ?? []) {
+      const isKnownUnstable = this.#unsteady.get(name ?? "")?.isStable === false;
+      this.#unsteady.set(name ?? "", { isStable: isStable === "true" && !isKnownUnstable });
     }
-    for (const name of functions) {
+  }
+
+  /** Why a function in the plan keeps the statement from being run again. */
+  #unsafe(planned: Exclude<Planned, { kind: "refused" }>): string | null {
+    for (const name of planned.functions) {
       const unsteady = this.#unsteady.get(name);
       if (unsteady == null || TIMES.includes(name)) continue;
       if (planned.kind === "read" ? unsteady.isStable : planned.isGenerated && name === "nextval") continue;
@@ -139,10 +187,27 @@ export class Examiner {
     return null;
   }
 
-  async #nameOf(row: redo.RowOfTable): Promise<string> {
-    const [found] = await this.#open.run([redo.keyText(row)]);
-    return JSON.stringify([row.table, ...(found?.rows[0] ?? [])]);
+  /** Names of the rows, equal for equal keys however a statement wrote them. */
+  async #namesOf(rows: readonly (redo.RowOfTable | null)[]): Promise<(string | null)[]> {
+    const known = rows.filter((row) => row !== null);
+    const answers = known.length === 0 ? [] : [...(await this.#open.run(known.map(redo.keyText)))];
+    return rows.map((row) => row && JSON.stringify([row.table, ...(answers.shift()?.rows[0] ?? [])]));
   }
+}
+
+function statementsOf({ contents }: LostWrite): readonly Statement[] {
+  return (contents?.statements ?? []).map(({ sql, params }) =>
+    params === undefined ? { sql } : { sql, params },
+  );
+}
+
+/** Refuses a statement that is none of the four kinds. */
+function unknownWord(lost: LostWrite): Examined | null {
+  const statements = statementsOf(lost);
+  const statement = statements.findIndex(({ sql }) => !KNOWN.test(sql));
+  if (statement < 0) return null;
+  const why = (FIRST_WORD.exec(statements[statement]?.sql ?? "")?.[0] ?? "unknown").toLowerCase();
+  return { kind: "refused", why, statement };
 }
 
 function rowOf(

@@ -30,7 +30,7 @@ import { type Tokens } from "../txn/tokens.ts";
 import { type Examined, Examiner } from "./examine.ts";
 import { gather, type LostWrite } from "./gather.ts";
 import { inOrder, mayHaveSeen } from "./order.ts";
-import { type Conflict, runIn } from "./run.ts";
+import { runIn } from "./run.ts";
 
 export interface ReplayContext {
   readonly config: Config;
@@ -64,7 +64,6 @@ const ADMIT_TRIES = 100;
 const ADMIT_PAUSE_MS = 200;
 const ID_BYTES = 10;
 const LOOK_UP = 500;
-const UNIQUE_VIOLATION = "23505";
 
 export class Replay {
   readonly #parts: ReplayContext;
@@ -170,9 +169,10 @@ export class Replay {
       });
       try {
         const examiner = await Examiner.in(begun);
-        for (const item of open)
-          if (item.since !== null && (item.lost.contents?.role ?? null) === role)
-            item.examined = await examiner.examine(item.lost, item.since);
+        const own = open.filter(({ lost }) => (lost.contents?.role ?? null) === role);
+        const asked = own.map(({ lost, since }) => ({ lost, since: since ?? "" }));
+        const found = await examiner.examine(asked);
+        for (const [at, item] of own.entries()) item.examined = found[at] ?? UNKNOWN;
       } finally {
         await begun.rollback();
       }
@@ -191,7 +191,8 @@ export class Replay {
     }
   }
 
-  async #try({ lost, tag: rootTag, examined, since }: Item, caller: Caller, all: Kept[]): Promise<End> {
+  async #try(item: Item, caller: Caller, all: Kept[]): Promise<End> {
+    const { lost, examined, since } = item;
     const { deps, primary, keys, keeper, attempts, outcomes, active, tokens, config } = this.#parts;
     const { contents, owner } = lost;
     if (contents === null || since === null || examined.kind !== "steps")
@@ -216,9 +217,8 @@ export class Replay {
       attempt.exposed = (await this.#admitted(owner)).exposed;
       const settings = { role: contents.role, readOnly: false, isolation, contents, id, tag } as const;
       open = await openFor(this.#parts, current, caller, settings);
-      if (await takes(open, { lost, tag: rootTag, id }))
-        return { outcome: "replayed", ...(await this.#byOther(current, lost, rootTag)) };
-      const ran = await runIn(open, lost, examined, since, caller.signal);
+      const ran = await runIn(open, lost, examined, { root: rootOf(item, id), since, signal: caller.signal });
+      if (ran === "taken") return { outcome: "replayed", ...(await this.#byOther(current, item)) };
       if (!("results" in ran)) return { outcome: "conflict", ...ran };
       kept?.add(contents.statements.map(bare));
       kept?.answered(ran.results);
@@ -246,7 +246,7 @@ export class Replay {
   }
 
   /** Another operator was faster. */
-  async #byOther(current: PrimaryEpoch, { id }: LostWrite, tag: string): Promise<Pick<End, "replayedBy">> {
+  async #byOther(current: PrimaryEpoch, { lost: { id }, tag }: Item): Promise<Pick<End, "replayedBy">> {
     const [by] = await this.#contents().redone(current.node, [{ id, tag }]);
     return by == null ? {} : { replayedBy: by };
   }
@@ -323,14 +323,12 @@ class DryRun {
     }
   }
 
-  async #runOne(
-    open: OpenTransaction,
-    { lost, tag, examined, since }: Item,
-  ): Promise<Conflict | { results: unknown } | "taken"> {
+  async #runOne(open: OpenTransaction, item: Item): Promise<Awaited<ReturnType<typeof runIn>>> {
+    const { lost, examined, since } = item;
     if (examined.kind !== "steps" || since === null) throw new Error("it was not examined");
-    if (await takes(open, { lost, tag, id: lost.id })) return "taken";
-    const ran = await runIn(open, lost, examined, since, this.#caller.signal);
-    if (!("results" in ran)) return ran;
+    const { signal } = this.#caller;
+    const ran = await runIn(open, lost, examined, { root: rootOf(item, lost.id), since, signal });
+    if (ran === "taken" || !("results" in ran)) return ran;
     try {
       await open.run([{ sql: "SET CONSTRAINTS ALL IMMEDIATE" }, { sql: "SET CONSTRAINTS ALL DEFERRED" }]);
     } catch (cause) {
@@ -347,18 +345,8 @@ class DryRun {
   }
 }
 
-/** Takes the root. True: another transaction has it, and nothing more can run in this one. */
-async function takes(
-  open: OpenTransaction,
-  { lost, tag, id }: { readonly lost: LostWrite; readonly tag: string; readonly id: string },
-): Promise<boolean> {
-  try {
-    await open.run([{ sql: redo.INSERT_REDO, params: [lost.id, tag, id] }]);
-    return false;
-  } catch (cause) {
-    if (cause instanceof HighwaterError && cause.details.sqlstate === UNIQUE_VIOLATION) return true;
-    throw cause;
-  }
+function rootOf({ lost, tag }: Item, id: string): { sql: string; params: string[] } {
+  return { sql: redo.INSERT_REDO, params: [lost.id, tag, id] };
 }
 
 async function openFor(

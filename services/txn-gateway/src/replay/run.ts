@@ -1,6 +1,12 @@
 // Runs the statements of one lost transaction in a transaction that is open, and compares what they
 // answer, and the rows that they find, with what they must. Commits nothing.
-import { HighwaterError, type ReplayConflict, type ReplayOutcome, type Statement } from "@highwater/protocol";
+import {
+  HighwaterError,
+  type ReplayConflict,
+  type ReplayOutcome,
+  type Statement,
+  type StatementResult,
+} from "@highwater/protocol";
 import { type OpenTransaction, redo } from "@highwater/store";
 import { keptResult } from "../contents/keeper.ts";
 import { type Examined, type Step } from "./examine.ts";
@@ -15,28 +21,36 @@ type Steps = Extract<Examined, { kind: "steps" }>;
 
 /** Of a result, in a report. */
 const ROWS_MAX = 20;
+const UNIQUE_VIOLATION = "23505";
 
 /**
  * All in one round trip: what is found is judged behind it, and undone by the caller. Returns the
- * results if nothing is different. Errors: `serialization_failure` and what is no answer of a
+ * results if nothing is different; `taken`: another transaction has the root. Errors: `serialization_failure` and what is no answer of a
  * statement.
  */
 export async function runIn(
   open: Pick<OpenTransaction, "run">,
   lost: LostWrite,
   { steps, isSchemaUntouched }: Steps,
-  since: string,
-  signal: AbortSignal | undefined,
-): Promise<Conflict | { readonly results: Results }> {
+  {
+    root,
+    since,
+    signal,
+  }: { readonly root: Statement; readonly since: string; readonly signal: AbortSignal | undefined },
+): Promise<Conflict | "taken" | { readonly results: Results }> {
   const asked = steps.map((step) => statementsOf(step, since));
-  let all: Results;
+  let all: StatementResult[];
   try {
-    all = await open.run(asked.flat(), signal);
+    [, ...all] = await open.run([root, ...asked.flat()], signal);
   } catch (cause) {
     if (!(cause instanceof HighwaterError) || cause.code === "serialization_failure") throw cause;
     const { sqlstate, statement, detail } = cause.details;
     if (sqlstate === undefined || statement === undefined) throw cause;
-    const at = stepOf(asked, statement);
+    if (statement === 0) {
+      if (sqlstate === UNIQUE_VIOLATION) return "taken";
+      throw cause;
+    }
+    const at = stepOf(asked, statement - 1);
     return { reason: "refused", statement: at, error: detail ?? cause.message, ...lostResult(lost, at) };
   }
   const results: Results[number][] = [];
