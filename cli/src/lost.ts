@@ -4,6 +4,8 @@ import {
   type LostDetails,
   type LostList,
   type LostTransaction,
+  type ReplayOutcome,
+  type ReplayReport,
 } from "@highwater/protocol";
 import { ownerTag } from "@highwater/service";
 import { type Call } from "./command.ts";
@@ -15,6 +17,7 @@ const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const FILTERS = ["since", "contents", "answered", "limit", "after"] as const;
 const EXIT_DONE = 0;
 const EXIT_NOT_KEPT = 3;
+const EXIT_NOT_ALL = 3;
 
 export async function list(call: Call): Promise<number> {
   const { given, print, note } = call;
@@ -58,6 +61,45 @@ export async function exported(call: Call): Promise<number> {
   }
   note(`${String(count)} lost transactions, ${String(kept)} with contents, from ${tracker.url}`);
   return EXIT_DONE;
+}
+
+/** A dry run, unless it is told to apply. */
+export async function replay(call: Call): Promise<number> {
+  const { given, env, print, note } = call;
+  const ids = given.positionals;
+  if (ids.some((id) => !ID.test(id))) throw badInput("name ids of lost transactions");
+  if (given.flag("all") === ids.length > 0) throw badInput("name lost transactions, or give --all");
+  const independent = given.text("independent");
+  const gateway = serviceAt(given.text("url"), ["HIGHWATER_URL"], env, "contents:replay");
+  const dryRun = !given.flag("apply");
+  const response = await gateway.fetch("/v1/lost/replay", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({
+      dryRun,
+      ...(ids.length > 0 && { ids }),
+      ...(independent !== null && { independent }),
+    }),
+  });
+  const report = (await response.json()) as ReplayReport;
+  if (given.flag("json")) print(JSON.stringify(report, null, 2));
+  else {
+    const rows = report.transactions.map((each) => [each.id, each.answered, each.outcome, whyOf(each)]);
+    print(asTable([["transaction", "answered", "outcome", "why"], ...rows], "").join("\n"));
+    const { lostWrites, replayed, conflicts, unrecoverable } = report;
+    print(
+      `${String(lostWrites)} lost writes = ${String(replayed)} replayed + ${String(conflicts)} conflicts + ${String(unrecoverable)} unrecoverable`,
+    );
+  }
+  const { asked, answered } = report.trackers;
+  if (answered < asked) note(`Only ${String(answered)} of ${String(asked)} trackers answered.`);
+  if (dryRun) note("This was a dry run. Give --apply to bring them back.");
+  return report.replayed === report.lostWrites ? EXIT_DONE : EXIT_NOT_ALL;
+}
+
+function whyOf({ reason, kind, because, error, replayedBy }: ReplayOutcome): string {
+  const by = replayedBy === undefined ? "" : `by ${replayedBy}`;
+  return [reason?.replaceAll("_", " "), kind, because, error, by].filter(Boolean).join(" ");
 }
 
 export async function erase(call: Call): Promise<number> {

@@ -55,6 +55,24 @@ export const LOST: readonly Command[] = [
     options: [...FILTERS, TRACKER],
     notes: ["Needs a key of the owner with the scopes read and contents:read."],
   }),
+  lost("replay", "bring lost transactions back; without --apply, say what would come of it", "replay", {
+    args: "[ID...]",
+    options: [
+      { name: "all", does: "all lost transactions of the key's owner" },
+      { name: "apply", does: "commit what can be brought back, instead of a dry run" },
+      {
+        name: "independent",
+        value: "HOW",
+        does: "rows: you declare that only transactions that wrote a common row depend on each other (default: none)",
+      },
+      { name: "url", value: "URL", does: "a gateway, best one near the primary (default: HIGHWATER_URL)" },
+      JSON_OUTPUT,
+    ],
+    exits: { 1: "the gateway refused, or does not answer", 3: "some are conflicts or unrecoverable" },
+    notes: [
+      "Needs a key of the owner with the scope contents:replay. A transaction takes effect once, however often it is brought back.",
+    ],
+  }),
   lost("erase", "erase the contents of an owner at all trackers", "erase", {
     options: [
       { name: "owner", value: "NAME", does: "the owner, as `highwater keys list` names it" },

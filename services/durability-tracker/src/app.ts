@@ -95,7 +95,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
     tracer: deps.tracer,
     certificate: serverCertificate(config),
     openOn: isAnonymous(config.identity) ? config.host : undefined,
-    elsewhere: { "a gateway": ["/v1/transactions", "/v1/tickets", "/sql"] },
+    elsewhere: { "a gateway": ["/v1/transactions", "/v1/lost/replay", "/v1/tickets", "/sql"] },
   });
   app.addHook("onRequest", (request, reply, done) => {
     const refusal = isOpen(request.url, isStarted && !stopping.signal.aborted);

@@ -27,6 +27,8 @@ const NAMED: Readonly<Record<string, TSchema>> = {
   Param: protocol.Param,
   Position: protocol.Position,
   Problem: protocol.ProblemBody,
+  ReplayReport: protocol.ReplayReport,
+  ReplayRequest: protocol.ReplayRequest,
   RollbackRequest: protocol.RollbackRequest,
   RollbackResponse: protocol.RollbackResponse,
   Served: protocol.Served,

@@ -7,6 +7,7 @@ import { BATCH_OPERATION } from "./batch.ts";
 import { SCHEMAS } from "./components.ts";
 import { HEALTH_OPERATIONS } from "./health.ts";
 import { INTERACTIVE_OPERATIONS } from "./interactive.ts";
+import { REPLAY_OPERATION } from "./lost.ts";
 import { NEON_OPERATIONS } from "./neon.ts";
 import { PEER_OPERATIONS } from "./peers.ts";
 import { TICKET_OPERATIONS } from "./tickets.ts";
@@ -17,6 +18,7 @@ export const OPERATIONS: readonly Operation[] = [
   BATCH_OPERATION,
   ...INTERACTIVE_OPERATIONS,
   ...TICKET_OPERATIONS,
+  REPLAY_OPERATION,
   ...NEON_OPERATIONS,
   ...PEER_OPERATIONS,
   ...ERROR_OPERATIONS,
@@ -27,6 +29,7 @@ const TAGS: Readonly<Record<string, string>> = {
   transactions: "Transactions in one request, and the state of a transaction.",
   "interactive transactions": "Transactions in several requests: begin, statements, commit or rollback.",
   tickets: "For transactions that an application commits on its own connection to the primary.",
+  lost: "For what a failover discarded; trackers list it.",
   "Neon wire": "For drivers and ORMs that speak Neon's serverless HTTP wire.",
   gateways: "For calls between gateways.",
   errors: "The meaning of each error, and the next step.",

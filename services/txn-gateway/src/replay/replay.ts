@@ -89,7 +89,10 @@ export class Replay {
     const current = await primary.admit();
     const { writes, trackers } = await gather(deps.transport, config.trackers, contentsKeys);
     if (trackers.answered === 0)
-      throw new HighwaterError("marks_unavailable", { retryAfterMs: ADMIT_PAUSE_MS });
+      throw new HighwaterError("marks_unavailable", {
+        detail: "No tracker answers what was lost.",
+        retryAfterMs: ADMIT_PAUSE_MS,
+      });
     const wanted = request.ids === undefined ? null : new Set(request.ids.map((id) => id.toLowerCase()));
     const items = await this.#itemsOf(writes, current);
     const isMine = ({ lost }: Item): boolean =>

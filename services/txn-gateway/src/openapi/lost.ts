@@ -1,0 +1,64 @@
+// The call that brings lost transactions back.
+import { ReplayReport, ReplayRequest } from "@highwater/protocol";
+import { BODY_ERRORS, CALLER_ERRORS, type Operation } from "@highwater/service";
+import { SAMPLE } from "./sample.ts";
+
+export const REPLAY_OPERATION: Operation = {
+  method: "post",
+  path: "/v1/lost/replay",
+  id: "replayLost",
+  tag: "lost",
+  summary: "Bring lost transactions back",
+  description:
+    "Needs the scope `contents:replay`, and works on lost transactions of the caller's owner. Asks all trackers what was lost, and runs each transaction again whose effects would be the same. Each one is a new transaction, under the rights of the original login role, and takes effect once, however often and by whomever the call is made. A dry run, the default, rolls everything back. The audit log has an entry for each transaction before it runs. Send the call to a gateway near the primary.",
+  security: ["bearer"],
+  parameters: [],
+  request: ReplayRequest,
+  successes: {
+    200: {
+      description: "What became of each transaction, or would.",
+      schema: ReplayReport,
+      example: {
+        dryRun: false,
+        lostWrites: 1,
+        replayed: 1,
+        conflicts: 0,
+        unrecoverable: 0,
+        trackers: { asked: 3, answered: 2 },
+        transactions: [
+          {
+            id: SAMPLE.id,
+            attempt: "0197a1b2-0000-7000-8000-000000000001",
+            answered: "yes",
+            outcome: "replayed",
+            replayedBy: SAMPLE.otherId,
+          },
+        ],
+      },
+    },
+  },
+  errorShape: "problem",
+  errors: [
+    ...CALLER_ERRORS,
+    ...BODY_ERRORS,
+    "keep_unavailable",
+    "not_found",
+    "marks_unavailable",
+    "primary_unavailable",
+    "epoch_changed",
+    "exposure_limit",
+    "commit_unconfirmed",
+    "serialization_failure",
+    "statement_timeout",
+    "cancelled",
+  ],
+  examples: [
+    {
+      name: "dry",
+      summary: "Look what could be brought back, where nothing is kept",
+      given: "nothing",
+      body: {},
+      status: 400,
+    },
+  ],
+};
