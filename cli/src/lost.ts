@@ -63,7 +63,7 @@ export async function exported(call: Call): Promise<number> {
   return EXIT_DONE;
 }
 
-/** A dry run, unless it is told to apply. */
+/** A dry run, without `--apply`. */
 export async function replay(call: Call): Promise<number> {
   const { given, env, print, note } = call;
   const ids = given.positionals;

@@ -46,8 +46,7 @@ describe("lost transactions", () => {
   const busyIds: string[] = [];
   let bobsPurchase = "";
 
-  const rows = (sql: string): Promise<Record<string, unknown>[]> =>
-    system.cluster.query(WEST, sql) as Promise<Record<string, unknown>[]>;
+  const rows = (sql: string): Promise<Record<string, unknown>[]> => system.cluster.query(WEST, sql);
 
   async function replay(
     request: { ids?: string[]; dryRun?: boolean; independent?: "rows" },
@@ -135,7 +134,7 @@ describe("lost transactions", () => {
     await system.cluster.promote(WEST);
     await commit(system.gateway(WEST).url, [put("after")], { ack: "durable" });
     await eventually("the losses are listed", async () => {
-      const list = await (await fetch(`${system.tracker(EUROPE).url}/v1/lost?limit=1000`)).json();
+      const list: unknown = await (await fetch(`${system.tracker(EUROPE).url}/v1/lost?limit=1000`)).json();
       return (list as { lost: unknown[] }).lost.length === busyIds.length + lost.size;
     });
     // Users go on.

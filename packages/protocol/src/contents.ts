@@ -68,7 +68,7 @@ export const KeptContents = Type.Object(
         {
           ...closed,
           description:
-            "PostgreSQL's id of the transaction, and `pg_current_snapshot()` behind its last statement. A transaction comes before another one whose snapshot shows it.",
+            "The database's id of the transaction, and the snapshot behind its last statement. A transaction comes before another one whose snapshot shows it.",
         },
       ),
     ),
@@ -122,7 +122,7 @@ export type LostDetails = Static<typeof LostDetails>;
 
 export const SealedLostRequest = Type.Object({ after: Type.Integer({ minimum: 0 }) }, closed);
 
-/** What a gateway that replays asks each tracker for, in pages. */
+/** A page of the answer of a tracker to a gateway that replays. */
 export const SealedLost = Type.Object(
   {
     lost: Type.Array(
@@ -189,24 +189,26 @@ export const ReplayOutcome = Type.Object(
       }),
     ),
     reason: Type.Optional(Type.Union([ReplayConflict, Unrecoverable])),
-    kind: Type.Optional(Type.String({ description: "What cannot be run again, such as `trigger`." })),
+    kind: Type.Optional(
+      Type.String({ description: "The kind of statement that cannot be run again, such as `trigger`." }),
+    ),
     because: Type.Optional(about(Uuid, "Id of the other lost transaction.")),
     statement: Type.Optional(
       Type.Integer({ minimum: 0, description: "Index of the statement, counted from 0." }),
     ),
-    lost: Type.Optional(about(ReplayResult, "What the client was answered.")),
+    lost: Type.Optional(about(ReplayResult, "The answer that the client got.")),
     redone: Type.Optional(
       Type.Object(
         {
           ...ReplayResult.properties,
           rows: Type.Array(Type.Array(Type.Union([Type.String(), Type.Null()]))),
         },
-        { ...closed, description: "What it would be answered now, with at most 20 rows." },
+        { ...closed, description: "The answer that it would get now, with at most 20 rows." },
       ),
     ),
     error: Type.Optional(Type.String({ description: "The database's message." })),
   },
-  { ...closed, description: "What became of a lost transaction." },
+  { ...closed, description: "The end of a lost transaction." },
 );
 export type ReplayOutcome = Static<typeof ReplayOutcome>;
 
@@ -249,7 +251,7 @@ export const ReplayReport = Type.Object(
     ),
     transactions: Type.Array(ReplayOutcome, { description: "In the order of their commits." }),
   },
-  { ...closed, description: "What became of each lost transaction." },
+  { ...closed, description: "The end of each lost transaction." },
 );
 export type ReplayReport = Static<typeof ReplayReport>;
 

@@ -1,5 +1,5 @@
--- What replay needs: who may do it, which lost transactions were brought back, and whether a row was
--- written since the loss. (docs/decisions/0234-lost-transactions-are-brought-back.md)
+-- What replay needs: who may do it, which lost transactions were brought back, and whether a row
+-- was written since the loss. (docs/decisions/0234-lost-transactions-are-brought-back.md)
 ALTER TABLE highwater.api_key DROP CONSTRAINT api_key_scopes_check;
 ALTER TABLE highwater.api_key ADD CONSTRAINT api_key_scopes_check
   CHECK (scopes <@ '{read,write,webhooks,admin,contents:read,contents:replay}' AND array_position(scopes, NULL) IS NULL);
@@ -22,8 +22,8 @@ CREATE INDEX redo_writer ON highwater.redo USING hash (xid(writer));
 REVOKE ALL ON highwater.redo FROM PUBLIC, highwater_app, highwater_read;
 GRANT INSERT (root, tag, id) ON highwater.redo TO highwater_app;
 
--- True if a row with this xmin was written before the epoch began, or by a transaction that brings a
--- lost one back. Ages, because xids wrap around.
+-- True if a row with this xmin was written before the epoch began, or by a transaction that brings
+-- a lost one back. Ages, because xids wrap around.
 CREATE FUNCTION highwater.is_untouched(since uuid, writer xid) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
   SELECT EXISTS (SELECT FROM highwater.epoch e WHERE e.id = since AND age(writer) > age(xid(e.began)))

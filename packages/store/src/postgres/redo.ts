@@ -1,5 +1,5 @@
-// The statements by which a lost transaction is brought back, inside the transaction that does it and
-// with the rights of its role. All names are safe from the session's search_path.
+// The statements by which a lost transaction is brought back, inside the transaction that does it
+// and with the rights of its role. All names are safe from the session's search_path.
 // (docs/decisions/0234-lost-transactions-are-brought-back.md)
 import { type Statement } from "@highwater/protocol";
 
@@ -47,7 +47,9 @@ export const TABLE_FACTS = `SELECT pg_catalog.json_build_object(
     FROM pg_catalog.pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'f'), '[]'))::text
 FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass($1)`;
 
-/** $1 the table, $2 the epoch. \`f\`: the table, or what belongs to it, was altered in the epoch. */
+/**
+ * $1 the table, $2 the epoch. \`f\`: the table, or what belongs to it, was altered in the epoch.
+ */
 export const SCHEMA_IS_UNTOUCHED = `SELECT pg_catalog.bool_and(highwater.is_untouched($2::pg_catalog.uuid, x.writer)) FROM (
   SELECT c.xmin AS writer FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass($1::text)
   UNION ALL SELECT a.xmin FROM pg_catalog.pg_attribute a WHERE a.attrelid = pg_catalog.to_regclass($1::text)
@@ -89,7 +91,10 @@ export function rowBefore(row: RowOfTable, since: string): Statement {
   };
 }
 
-/** The row behind the write: whether what it refers to was written in the epoch, and what is compared. */
+/**
+ * The row behind the write: whether what it refers to was written in the epoch, and what is
+ * compared.
+ */
 export function rowAfter(
   row: RowOfTable,
   references: readonly { readonly table: string; readonly on: string }[],

@@ -231,6 +231,6 @@ export function keptResult({ command, rowCount, fields, rows, truncated }: State
   return { command, rowCount, digest };
 }
 
-export function digestOf(text: string): string {
+function digestOf(text: string): string {
   return hash("sha256", text);
 }

@@ -10,13 +10,13 @@ export const REPLAY_OPERATION: Operation = {
   tag: "lost",
   summary: "Bring lost transactions back",
   description:
-    "Needs the scope `contents:replay`, and works on lost transactions of the caller's owner. Asks all trackers what was lost, and runs each transaction again whose effects would be the same. Each one is a new transaction, under the rights of the original login role, and takes effect once, however often and by whomever the call is made. A dry run, the default, rolls everything back. The audit log has an entry for each transaction before it runs. Send the call to a gateway near the primary.",
+    "Needs the scope `contents:replay`, and works on lost transactions of the caller's owner. Asks all trackers what was lost, and runs each transaction again whose effects would be the same. Each one is a new transaction, under the rights of the original login role, and takes effect once, however often you make the call. A dry run, the default, rolls everything back. The audit log has an entry for each transaction before it runs. Send the call to a gateway near the primary.",
   security: ["bearer"],
   parameters: [],
   request: ReplayRequest,
   successes: {
     200: {
-      description: "What became of each transaction, or would.",
+      description: "The end of each transaction; of a dry run, the end that it would have.",
       schema: ReplayReport,
       example: {
         dryRun: false,

@@ -1,5 +1,6 @@
 // Examines lost transactions before any of them runs: which rows each one writes, and why it cannot
-// be run again. Asks the database for plans, with the rights of the transaction's role; runs nothing.
+// be run again. Asks the database for plans, with the rights of the transaction's role; runs
+// nothing.
 import { HighwaterError, type Statement } from "@highwater/protocol";
 import { type OpenTransaction, redo } from "@highwater/store";
 import { type LostWrite } from "./gather.ts";

@@ -1,5 +1,5 @@
-// Gathers what was lost from all trackers, and opens the contents. Each tracker knows some losses and
-// some contents; together they know what can be known.
+// Gathers what was lost from all trackers, and opens the contents. Each tracker knows some losses
+// and some contents; together they know what can be known.
 import {
   type Answered,
   type ContentsState,

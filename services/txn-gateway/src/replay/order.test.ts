@@ -1,5 +1,5 @@
-// Goal: lost transactions are ordered by what their last snapshots show, whatever order their ids and
-// the list have.
+// Goal: lost transactions are ordered by what their last snapshots show, whatever order their ids
+// and the list have.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inOrder, mayHaveSeen, readOrder } from "./order.ts";

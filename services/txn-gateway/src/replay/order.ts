@@ -1,5 +1,5 @@
-// In which order lost transactions committed, and which may depend on which: by what the snapshot at
-// the end of each one shows, and not by positions or transaction ids. Pure.
+// In which order lost transactions committed, and which may depend on which: by what the snapshot
+// at the end of each one shows, and not by positions or transaction ids. Pure.
 // (docs/decisions/0234-lost-transactions-are-brought-back.md)
 import { type KeptContents } from "@highwater/protocol";
 
@@ -23,7 +23,7 @@ export function readOrder({ xid, snapshot }: NonNullable<KeptContents["order"]>)
   return { xid: BigInt(xid), xmin: BigInt(xmin), xmax: BigInt(xmax), running: new Set(ids) };
 }
 
-export function shows({ xmin, xmax, running }: Order, xid: bigint): boolean {
+function shows({ xmin, xmax, running }: Order, xid: bigint): boolean {
   return xid < xmin || (xid < xmax && !running.has(xid));
 }
 
@@ -37,8 +37,8 @@ export function mayHaveSeen(later: Ordered, earlier: Ordered): boolean {
 }
 
 /**
- * Sorts the transactions of an epoch: those without an order first. Ends of snapshots never fall from
- * one commit to the next, so only those with the same end are compared with each other.
+ * Sorts the transactions of an epoch: those without an order first. Ends of snapshots never fall
+ * from one commit to the next, so only those with the same end are compared with each other.
  */
 export function inOrder<T extends Ordered>(all: readonly T[]): T[] {
   const xmaxOf = ({ order }: T): bigint => order?.xmax ?? -1n;

@@ -7,7 +7,9 @@ export interface TableFacts {
   /** An ordinary table, neither partitioned nor inherited. */
   readonly plain: boolean;
   readonly key: readonly { readonly name: string; readonly type: string; readonly number: number }[];
-  /** Columns of unique indexes that have no column of the type uuid: users may choose their values. */
+  /**
+   * Columns of unique indexes that have no column of the type uuid: users may choose their values.
+   */
   readonly chosen: readonly string[];
   /** Such an index has an expression. */
   readonly chosenExpression: boolean;
@@ -24,7 +26,9 @@ export type Planned =
       readonly command: "Insert" | "Update" | "Delete";
       readonly table: string;
       readonly functions: readonly string[];
-      /** Constants of the key's columns as SQL; null: an insert takes one of them from a sequence. */
+      /**
+       * Constants of the key's columns as SQL; null: an insert takes one of them from a sequence.
+       */
       readonly key: ReadonlyMap<string, string> | null;
       readonly isGenerated: boolean;
     }
@@ -45,7 +49,7 @@ const CALLS = new RegExp(String.raw`(${NAME})\s*\(`, "g");
 const TEXTS = /E?'(?:[^'\\]|''|\\\\)*'/g;
 /** A cast to numeric(10,2) calls no function of that name. */
 const SIZED_CASTS = /::[a-z_"][\w ."]*?\(\d+(?:,\s*\d+)?\)/g;
-/** They give other values, which no client was told: an answer that has one differs. */
+/** They give other values. If the answer had one, it differs. */
 export const TIMES: readonly string[] = ["now", "transaction_timestamp"];
 
 /** `facts`: null, if the table is not known. */

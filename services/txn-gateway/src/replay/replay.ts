@@ -77,7 +77,7 @@ export class Replay {
     this.#store?.close();
   }
 
-  /** Errors: HighwaterError. What was brought back by then stays so, and can be asked for again. */
+  /** Errors: HighwaterError. Transactions that were brought back by then stay so. */
   async run(request: ReplayRequest, caller: Caller): Promise<ReplayReport> {
     const { principal } = caller;
     requireScope(principal, "contents:replay");
@@ -211,8 +211,16 @@ export class Replay {
     );
     const leave = active.begin({ id, owner }) ?? (() => undefined);
     const attempt: Attempt = {
-      ...{ id, tag, primaryEpoch: current, readOnly: false, owner, digest: INTERACTIVE },
-      ...{ announced: null, exposed: null, trace: null, kept },
+      id,
+      tag,
+      primaryEpoch: current,
+      readOnly: false,
+      owner,
+      digest: INTERACTIVE,
+      announced: null,
+      exposed: null,
+      trace: null,
+      kept,
     };
     let open: OpenTransaction | null = null;
     let isSent = false;

@@ -25,8 +25,8 @@ const UNIQUE_VIOLATION = "23505";
 
 /**
  * All in one round trip: what is found is judged behind it, and undone by the caller. Returns the
- * results if nothing is different; `taken`: another transaction has the root. Errors: `serialization_failure` and what is no answer of a
- * statement.
+ * results if nothing is different; `taken`: another transaction has the root. Errors:
+ * `serialization_failure` and what is no answer of a statement.
  */
 export async function runIn(
   open: Pick<OpenTransaction, "run">,
