@@ -9,9 +9,11 @@ import {
   LostDetails,
   LostList,
   OwnerText,
+  SealedLost,
+  SealedLostRequest,
   Uuid,
 } from "@highwater/protocol";
-import { CALLER_ERRORS, type Operation, type Parameter } from "@highwater/service";
+import { BODY_ERRORS, CALLER_ERRORS, type Operation, type Parameter } from "@highwater/service";
 
 const shared = { tag: "lost", security: ["bearer"], errorShape: "problem" } as const;
 const { lostPerPage, defaultLostPerPage } = CONTENTS_LIMITS;
@@ -39,6 +41,24 @@ const query = (name: string, schema: Parameter["schema"], description: string): 
 });
 
 export const LOST_OPERATIONS: readonly Operation[] = [
+  {
+    ...shared,
+    tag: "gateways",
+    security: ["service"],
+    method: "post",
+    path: "/internal/lost",
+    id: "listSealedLost",
+    summary: "List the lost transactions of all owners, with their sealed contents",
+    description:
+      "Gateways call this for `POST /v1/lost/replay`, and can open the contents. They authenticate with HIGHWATER_INTERNAL_SECRET. A proxy must not expose it to the public.",
+    parameters: [],
+    request: SealedLostRequest,
+    successes: { 200: { description: "One page.", schema: SealedLost } },
+    errors: [...CALLER_ERRORS, ...BODY_ERRORS],
+    examples: [
+      { name: "first", summary: "The first page", given: "service", body: { after: 0 }, status: 200 },
+    ],
+  },
   {
     ...shared,
     method: "get",

@@ -34,6 +34,8 @@ const NAMED = {
   Loss: protocol.Loss,
   LossesRequest: protocol.LossesRequest,
   LossesResponse: protocol.LossesResponse,
+  SealedLost: protocol.SealedLost,
+  SealedLostRequest: protocol.SealedLostRequest,
   LostDetails: protocol.LostDetails,
   LostList: protocol.LostList,
   LostTransaction: protocol.LostTransaction,

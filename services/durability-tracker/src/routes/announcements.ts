@@ -82,6 +82,11 @@ export function announcementRoutes(
 
   scope.post("/internal/lost", (request): Promise<SealedLost> => {
     const { after } = bodyOf(request, SealedLostRequest);
+    // It names the losses of all owners, so keys never open it.
+    if (callerOf(request).principal.isEveryOwner !== true)
+      throw new HighwaterError("forbidden", {
+        detail: "Only gateways may call this, with HIGHWATER_INTERNAL_SECRET.",
+      });
     return contents.listSealed(after);
   });
 
