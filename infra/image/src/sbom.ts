@@ -1,6 +1,6 @@
 // Bills of materials (CycloneDX 1.6). As a program it writes the image's: the packages that npm has
-// installed, Node, and the packages of the base if it is a Debian. The same files give the same bytes: there is no
-// time and no random number in it. `npm sbom` writes both.
+// installed, Node, and the packages of the base if it is a Debian. The same files give the same
+// bytes: there is no time and no random number in it. `npm sbom` writes both.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 
 interface Component {
