@@ -14,6 +14,8 @@ const executeOne = (portal: string): Buffer => message("E", `${portal}\0`, Buffe
 
 export interface Form {
   readonly name: string;
+  /** The first version of PostgreSQL that has it. */
+  readonly since?: number;
   /** Of the connection. */
   readonly parameters?: Readonly<Record<string, string>>;
   /** Runs before the link is cut. */
@@ -139,6 +141,7 @@ export const HELD: readonly Form[] = [
   },
   {
     name: "MERGE … RETURNING up to a limit of rows",
+    since: 17,
     send: sending(parse("", MERGE), bind("", ""), executeOne(""), SYNC),
     early: "12Ds",
     late: "Z",

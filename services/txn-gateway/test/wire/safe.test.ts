@@ -50,7 +50,8 @@ it("each form of a commit waits, and what reveals none does not", { timeout: 180
   const first = await wire.open();
   await first.query("INSERT INTO kv VALUES ('seen', 1), ('shared', 1)");
   const runs: { form: Form; client: WireClient }[] = [];
-  for (const form of [...HELD, ...CHANGED, ...FREE]) {
+  const major = await wire.major();
+  for (const form of [...HELD, ...CHANGED, ...FREE].filter(({ since = 0 }) => major >= since)) {
     const client = await wire.open({ parameters: form.parameters ?? {} });
     await client.query("SELECT 1");
     await form.prepare?.(client);

@@ -61,7 +61,8 @@ it("a token never comes at the start, and the key is that of the server", async 
   client.end();
 });
 
-it("protocol 3.2 and its long keys pass through, and the key cancels", async () => {
+it("protocol 3.2 and its long keys pass through, and the key cancels", async (t) => {
+  if ((await wire.major()) < 18) return t.skip("protocol 3.2 came with PostgreSQL 18");
   const client = await wire.open({ version: 196_610 });
   assert.equal(client.key.length, 36);
   client.send(query("SELECT pg_sleep(600)"));

@@ -40,6 +40,12 @@ export class WireSystem implements AsyncDisposable {
     return WireClient.open(await this.system.cluster.connectionString(HOME, { user: "app" }));
   }
 
+  /** The version of the servers. */
+  async major(): Promise<number> {
+    const sql = "SELECT current_setting('server_version_num')::int / 10000 AS major";
+    return Number((await this.system.cluster.query(HOME, sql))[0]?.["major"]);
+  }
+
   /**
    * Keeps everything committed from now on from becoming durable in the other region, until the
    * link is healed. Resolves when everything before is durable there.
