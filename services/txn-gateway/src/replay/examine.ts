@@ -35,6 +35,8 @@ export interface ToExamine {
 }
 
 const KNOWN = /^[\s;]*(?:select|insert|update|delete)\b/i;
+/** `SELECT INTO` makes a table, and its plan does not show it. */
+const MAY_MAKE_TABLE = /^[\s;]*select\b.*\binto\b/is;
 const FIRST_WORD = /[a-z]+/i;
 
 /** Transactions whose plans are asked for in one round trip. */
@@ -205,7 +207,7 @@ function statementsOf({ contents }: LostWrite): readonly Statement[] {
 /** Refuses a statement that is none of the four kinds. */
 function unknownWord(lost: LostWrite): Examined | null {
   const statements = statementsOf(lost);
-  const statement = statements.findIndex(({ sql }) => !KNOWN.test(sql));
+  const statement = statements.findIndex(({ sql }) => !KNOWN.test(sql) || MAY_MAKE_TABLE.test(sql));
   if (statement < 0) return null;
   const why = (FIRST_WORD.exec(statements[statement]?.sql ?? "")?.[0] ?? "unknown").toLowerCase();
   return { kind: "refused", why, statement };

@@ -25,6 +25,8 @@ export interface LostWrite {
   readonly metadata: TransactionEventData["metadata"];
   readonly contents: Static<typeof KeptContents> | null;
   readonly order: Order | null;
+  /** It was itself a replay, of this lost transaction, which stands for it. */
+  readonly root: string | null;
 }
 
 export interface Gathered {
@@ -52,13 +54,10 @@ export async function gather(
     found.set(name, { ...better, answered: answeredOf(known, line) });
   }
   const writes = [...found.values()].map((line) => opened(line, keys));
-  // What a replay that was lost itself ran, its root stands for.
   const names = new Set(writes.map(({ owner, id }) => `${String(owner)} ${id}`));
+  const hasRoot = ({ owner, root }: LostWrite): boolean => names.has(`${String(owner)} ${String(root)}`);
   return {
-    writes: writes.filter(
-      ({ owner, contents }) =>
-        contents?.redoOf === undefined || !names.has(`${String(owner)} ${contents.redoOf}`),
-    ),
+    writes: writes.map((each) => (hasRoot(each) ? each : { ...each, root: null })),
     trackers: { asked: trackers.length, answered: answered.length },
   };
 }
@@ -90,6 +89,7 @@ function opened({ sealed, ...line }: Line, keys: ContentsKeys): LostWrite {
     state: line.contents,
     metadata: line.metadata,
     contents,
+    root: contents?.redoOf ?? null,
     order: contents?.order === undefined ? null : readOrder(contents.order),
   };
 }

@@ -54,6 +54,8 @@ interface Item {
   readonly tag: string;
   /** The epoch that ended its own, in the primary's history; null: not known. */
   readonly since: EpochId | null;
+  /** Its id has no receipt, not even the tombstone of a loss: a client could still commit under it. */
+  readonly isOpen: boolean;
   examined: Examined;
   /** Null: this call does not bring it back. */
   end: End | null;
@@ -64,6 +66,7 @@ const ADMIT_TRIES = 100;
 const ADMIT_PAUSE_MS = 200;
 const ID_BYTES = 10;
 const LOOK_UP = 500;
+const SETTLE_MS = 1_000;
 
 export class Replay {
   readonly #parts: ReplayContext;
@@ -96,7 +99,7 @@ export class Replay {
     const wanted = request.ids === undefined ? null : new Set(request.ids.map((id) => id.toLowerCase()));
     const items = await this.#itemsOf(writes, current);
     const isMine = ({ lost }: Item): boolean =>
-      lost.owner === principal.owner && wanted?.has(lost.id) !== false;
+      lost.owner === principal.owner && lost.root === null && wanted?.has(lost.id) !== false;
     const dryRun = request.dryRun ?? true;
     const mine = items.filter(isMine);
     const known = new Set(mine.map(({ lost }) => lost.id as string));
@@ -105,6 +108,7 @@ export class Replay {
       throw new HighwaterError("not_found", {
         detail: `No tracker lists a lost transaction ${missing} of this owner.`,
       });
+    if (!dryRun) await this.#settle(mine, current);
     const ids = mine.filter(({ end }) => end === null).map(({ lost }) => lost.id);
     if (!dryRun && ids.length > 0)
       await this.#contents().recordReplay(
@@ -118,6 +122,7 @@ export class Replay {
     const kept: Kept[] = [];
     try {
       for (const [at, item] of items.entries()) {
+        item.end ??= endOfRoot(items, item);
         if (item.end !== null || !isMine(item)) continue;
         item.end =
           standsAside(items, at, request.independent ?? "none") ??
@@ -152,13 +157,32 @@ export class Replay {
       ]);
       for (const [n, lost] of some.entries()) {
         const by = receipts[n]?.kind === "commit" ? lost.id : (redone[n] ?? null);
-        const end: End | null =
-          by === null ? hopeless(lost, receipts[n]?.kind) : { outcome: "replayed", replayedBy: by };
+        const kind = receipts[n]?.kind;
+        const known: End | null =
+          by === null ? hopeless(lost, kind) : { outcome: "replayed", replayedBy: by };
+        const end = lost.root === null ? known : null;
         const since = sinceOf(primary, history, lost.epoch);
-        items.push({ lost, tag: roots[n]?.tag ?? "", since, examined: UNKNOWN, end });
+        const tag = roots[n]?.tag ?? "";
+        items.push({ lost, tag, since, isOpen: kind === "absent", examined: UNKNOWN, end });
       }
     }
     return items;
+  }
+
+  /** No client may commit under the ids any more: it would take effect twice. */
+  async #settle(mine: readonly Item[], { node, epoch }: PrimaryEpoch): Promise<void> {
+    const open = mine.filter(({ end, isOpen }) => end === null && isOpen);
+    for (let at = 0; at < open.length; at += LOOK_UP) {
+      const some = open.slice(at, at + LOOK_UP);
+      const keys = some.map(({ lost: { id }, tag }) => ({ id, tag }));
+      const request = { epoch, keys, tombstone: "lost", patienceMs: SETTLE_MS } as const;
+      const { receipts } = await this.#parts.deps.store.settle(node, request);
+      for (const [n, item] of some.entries()) {
+        const kind = receipts[n]?.kind;
+        item.end =
+          kind === "commit" ? { outcome: "replayed", replayedBy: item.lost.id } : hopeless(item.lost, kind);
+      }
+    }
   }
 
   /** Asks for the plans of all that may run, of each role in a transaction that only reads. */
@@ -180,7 +204,7 @@ export class Replay {
         await begun.rollback();
       }
     }
-    for (const item of items) if (item.end === null) item.end = unplanned(item);
+    for (const item of items) if (item.end === null && item.lost.root === null) item.end = unplanned(item);
   }
 
   async #bringBack(item: Item, caller: Caller, kept: Kept[]): Promise<End> {
@@ -422,8 +446,8 @@ const unrecoverable = (reason: Unrecoverable, kind?: string): End => ({
 /** Null: nothing is known yet that keeps it from being brought back. */
 function hopeless({ contents, state, order }: LostWrite, receipt: string | undefined): End | null {
   if (contents === null) return unrecoverable("not_kept", state === "not_kept" ? undefined : state);
-  if (receipt === "expired" || receipt === "out_of_window")
-    return unrecoverable("not_known_committed", "expired");
+  // Its client may know it as aborted and have run it again, or may still do so.
+  if (receipt !== "lost" && receipt !== "absent") return unrecoverable("not_known_committed", receipt);
   if (contents.statements.some(({ result }) => result?.digest === null))
     return unrecoverable("not_replayable", "truncated");
   if (contents.digest === null || order === null) return unrecoverable("not_known_committed");
@@ -437,11 +461,16 @@ function unplanned({ examined, since }: Item): End | null {
   return { ...unrecoverable("not_replayable", why), ...(statement !== undefined && { statement }) };
 }
 
+function endOfRoot(items: readonly Item[], { lost: { root, owner } }: Item): End | null {
+  if (root === null) return null;
+  return items.find(({ lost }) => lost.id === root && lost.owner === owner)?.end ?? null;
+}
+
 /** Those that wrote one row, and which came first is not known. */
 function findUnordered(items: readonly Item[]): void {
   const writers = new Map<string, Item[]>();
   for (const item of items)
-    if (item.examined.kind === "steps")
+    if (item.examined.kind === "steps" && item.lost.root === null)
       for (const row of item.examined.rows) writers.set(row, [...(writers.get(row) ?? []), item]);
   for (const each of writers.values())
     for (const [at, later] of each.entries())
