@@ -54,7 +54,7 @@ interface Item {
   readonly tag: string;
   /** The epoch that ended its own, in the primary's history; null: not known. */
   readonly since: EpochId | null;
-  /** Its id has no receipt, not even the tombstone of a loss: a client could still commit under it. */
+  /** Its id has no receipt, not even a tombstone: a client could still commit under it. */
   readonly isOpen: boolean;
   examined: Examined;
   /** Null: this call does not bring it back. */
