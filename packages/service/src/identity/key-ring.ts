@@ -240,7 +240,8 @@ export class KeyRing implements Authenticator {
 }
 
 function principalOf({ id, owner, role, scopes, limits, minLevel }: ApiKey): Principal {
-  return Object.freeze({ id, owner: ownerTag(owner), role, scopes: new Set(scopes), limits, minLevel });
+  const principal = { id, owner: ownerTag(owner), role, scopes: new Set(scopes), limits };
+  return Object.freeze(minLevel === undefined ? principal : { ...principal, minLevel });
 }
 
 function unknownKey(): Error {
