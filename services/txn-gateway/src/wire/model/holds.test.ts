@@ -139,7 +139,7 @@ test("behind the token of an earlier transaction one without a token says so", (
   session.client(UPDATE);
   session.server(tag("UPDATE 1"), ready("I"));
   session.open(session.gates[0]);
-  assert.equal(session.received(), "SCZ", "in place of the token of an early answer");
+  assert.equal(session.received(), "SSCZ", "in place of the token of an early answer");
   assert.equal(session.state.lastCommit, session.gates[0]);
   session.client(query("SET a.b = 1"));
   session.server(tag("SET"), ready("I"));
@@ -148,6 +148,6 @@ test("behind the token of an earlier transaction one without a token says so", (
   session.state.isStale = false;
   session.client(query("SET a.b = 2"));
   session.server(tag("SET"), ready("I"));
-  assert.equal(session.received(), "CSZ");
+  assert.equal(session.received(), "CSSZ");
   assert.equal(session.state.lastCommit, null);
 });
