@@ -2,13 +2,11 @@
 // Options: --only ITEM,… (of docs/security.md). Exit codes: 0 when every attack was refused or
 // harmless, 1 when one was not.
 import { readOptions } from "@highwater/lab-tools/process";
-import { attack, chosen } from "./run.ts";
-import { Target } from "./target.ts";
+import { attackAll, chosen } from "./run.ts";
 
 const { values } = readOptions(import.meta.filename, { options: { only: { type: "string", default: "" } } });
 const recipes = chosen(values.only.split(",").filter((item) => item !== ""));
-await using target = await Target.start();
-const outcomes = await attack(target, recipes, ({ item, title, hit }) => {
+const outcomes = await attackAll(recipes, ({ item, title, hit }) => {
   console.log(
     `${hit === null ? "held" : "HIT "}  ${item.padEnd(4)} ${title}${hit === null ? "" : `: ${hit}`}`,
   );

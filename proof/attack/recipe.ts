@@ -7,6 +7,8 @@ export interface Recipe {
   readonly title: string;
   /** The attack is known to achieve something, which docs/security.md describes. */
   readonly isOpen?: true;
+  /** It needs a system of its own, which it shares with others of this kind. */
+  readonly isAlone?: true;
   /** What the attack achieved; null when it was refused or is harmless. */
   run(target: Target): Promise<string | null>;
 }

@@ -2,7 +2,7 @@
 import { eventually } from "@highwater/lab-tools/process";
 import { type Recipe } from "./recipe.ts";
 import { RECIPES } from "./recipes/index.ts";
-import { type Target } from "./target.ts";
+import { Target } from "./target.ts";
 
 const AFTERWARDS_MS = 60_000;
 
@@ -21,6 +21,21 @@ export function chosen(only: readonly string[]): readonly Recipe[] {
       `there is no recipe for item ${unknown.join(", ")}: ONLY takes some of ${[...new Set(RECIPES.map(({ item }) => item))].join(",")}`,
     );
   return only.length === 0 ? RECIPES : RECIPES.filter(({ item }) => only.includes(item));
+}
+
+/** Runs the recipes against a new system, and those that need one of their own against another. */
+export async function attackAll(
+  recipes: readonly Recipe[],
+  report: (outcome: Outcome) => void,
+): Promise<readonly Outcome[]> {
+  const outcomes: Outcome[] = [];
+  for (const isAlone of [false, true]) {
+    const some = recipes.filter((recipe) => (recipe.isAlone ?? false) === isAlone);
+    if (some.length === 0) continue;
+    await using target = await Target.start();
+    outcomes.push(...(await attack(target, some, report)));
+  }
+  return outcomes;
 }
 
 export async function attack(

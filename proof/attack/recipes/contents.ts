@@ -42,7 +42,6 @@ async function lose(target: Target): Promise<Loss> {
     target.keyOf("acme", ["read", "write", "webhooks", "contents:read"]),
     target.keyOf("acme", ["read", "write", "admin", "contents:read"]),
   ]);
-  for (const { id, state } of await cluster.status()) if (state === "stopped") await cluster.rejoin(id);
   await cluster.waitForStreaming();
   const primary = await target.primaryNow();
   const [heir = "", last = ""] = cluster.nodes.map(({ id }) => id).filter((id) => id !== primary);
@@ -116,6 +115,7 @@ async function whatIsGone({ id, victim, trackers }: Loss): Promise<string | null
 export const CONTENTS: readonly Recipe[] = [
   {
     item: "contents",
+    isAlone: true,
     title: "keys of another owner, and keys without contents:read, ask for a lost transaction's contents",
     run: async (target) => {
       const { id, owner, strangers, trackers } = await lossIn(target);
@@ -141,6 +141,7 @@ export const CONTENTS: readonly Recipe[] = [
   },
   {
     item: "contents",
+    isAlone: true,
     title: "keys without admin, and roles with SQL, erase another owner's contents",
     run: async (target) => {
       const loss = await lossIn(target);
@@ -161,6 +162,7 @@ export const CONTENTS: readonly Recipe[] = [
   },
   {
     item: "contents",
+    isAlone: true,
     title: "a stranger hands in contents under the lost transaction's id, and reports its answer",
     run: async (target) => {
       const loss = await lossIn(target);
@@ -189,6 +191,7 @@ export const CONTENTS: readonly Recipe[] = [
   },
   {
     item: "contents",
+    isAlone: true,
     title: "contents come back after their erasure: from another tracker, and by a transaction of before",
     run: async (target) => {
       const { id, owner, operator, victim, trackers, early } = await lossIn(target);
