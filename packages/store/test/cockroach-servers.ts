@@ -6,7 +6,7 @@ import pg from "pg";
 import { eventually } from "@highwater/lab-tools/process";
 import { type ConformanceHarness } from "../src/conformance/harness.ts";
 import { makeCockroachStore } from "./cockroach-stand-in.ts";
-import { newId, RETENTION_MS } from "./postgres-cluster.ts";
+import { KV_STATEMENTS, newId, RETENTION_MS } from "./postgres-cluster.ts";
 
 /** A standby's time moves on every 30 seconds. */
 const PATIENCE_MS = 300_000;
@@ -45,15 +45,7 @@ export async function makeServersHarness(
     primary: "primary",
     replicas: ["standby", "standby"],
     retentionMs: RETENTION_MS,
-    statements: {
-      put: (key, value) => ({
-        sql: "INSERT INTO kv VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        params: [key, value],
-      }),
-      get: (key) => ({ sql: "SELECT value FROM kv WHERE key = $1", params: [key] }),
-      failing: { sql: "INSERT INTO kv VALUES ('refused', NULL)" },
-      slow: { sql: "SELECT pg_sleep(600)" },
-    },
+    statements: KV_STATEMENTS,
     newId,
     untilSlowRuns: async (node, count = 1) => {
       const find = "SELECT query FROM [SHOW CLUSTER QUERIES] WHERE query = 'SELECT pg_sleep(600)'";

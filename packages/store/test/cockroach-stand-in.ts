@@ -12,7 +12,7 @@ import { realClock } from "@highwater/runtime";
 import { type ConformanceHarness } from "../src/conformance/harness.ts";
 import { CockroachStore, type CockroachStoreOptions } from "../src/cockroach/adapter.ts";
 import { POSTGRES_DEFAULTS } from "../src/postgres/adapter.ts";
-import { newId, PATIENT, RETENTION_MS } from "./postgres-cluster.ts";
+import { KV_STATEMENTS, newId, PATIENT, RETENTION_MS } from "./postgres-cluster.ts";
 
 const BEAT_MS = 20;
 const VERSION = "CockroachDB CCL v26.2.0 (stand-in)";
@@ -202,15 +202,7 @@ export async function makeStandInHarness(): Promise<ConformanceHarness> {
   };
   return {
     ...{ store, otherStore, primary, replicas: replicas as [string, string], retentionMs: RETENTION_MS },
-    statements: {
-      put: (key, value) => ({
-        sql: "INSERT INTO kv VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        params: [key, value],
-      }),
-      get: (key) => ({ sql: "SELECT value FROM kv WHERE key = $1", params: [key] }),
-      failing: { sql: "INSERT INTO kv VALUES ('refused', NULL)" },
-      slow: { sql: "SELECT pg_sleep(600)" },
-    },
+    statements: KV_STATEMENTS,
     newId,
     untilSlowRuns: async (node, count = 1) => {
       const find = "SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'";

@@ -51,7 +51,7 @@ describe(`${NAME}: a standby and its failover`, () => {
       await assert.rejects(store.positions(other), "a standby has no SQL");
     }));
 
-  it("carries over what the standby has, and tells apart what was lost by its receipt", () =>
+  it("carries over what the standby has, and finds what was lost by its receipt", () =>
     Bench.with(makeHarness, failOver));
 });
 

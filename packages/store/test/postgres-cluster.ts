@@ -14,6 +14,7 @@ import {
 import { realClock } from "@highwater/runtime";
 import { type Execution, type TransactionSpec } from "../src/port.ts";
 import { keyOf } from "../src/conformance/bench.ts";
+import { type ConformanceHarness } from "../src/conformance/harness.ts";
 import { serviceRoleStatements } from "../src/postgres/service-role.ts";
 import { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "../src/postgres/adapter.ts";
 
@@ -22,6 +23,17 @@ export const PATIENT = { connectTimeoutMs: 30_000, callTimeoutMs: 30_000 };
 
 /** One retention is one hour: a partition of receipts is a quarter of it. */
 export const RETENTION_MS = 3_600_000;
+
+/** For the conformance suite, on the table kv. */
+export const KV_STATEMENTS: ConformanceHarness["statements"] = {
+  put: (key, value) => ({
+    sql: "INSERT INTO kv VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+    params: [key, value],
+  }),
+  get: (key) => ({ sql: "SELECT value FROM kv WHERE key = $1", params: [key] }),
+  failing: { sql: "INSERT INTO kv VALUES ('refused', NULL)" },
+  slow: { sql: "SELECT pg_sleep(600)" },
+};
 
 /** Nothing but the transactions themselves and those who help them writes or flushes the log. */
 const QUIET_SETTINGS = {

@@ -3,7 +3,14 @@ import assert from "node:assert/strict";
 import { type Cluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
 import { type ConformanceHarness } from "../src/conformance/harness.ts";
-import { makeStore, newId, nodeSpecs, RETENTION_MS, startTestCluster } from "./postgres-cluster.ts";
+import {
+  KV_STATEMENTS,
+  makeStore,
+  newId,
+  nodeSpecs,
+  RETENTION_MS,
+  startTestCluster,
+} from "./postgres-cluster.ts";
 
 export async function makePostgresHarness(): Promise<ConformanceHarness> {
   const cluster = await startTestCluster();
@@ -19,15 +26,7 @@ export async function makePostgresHarness(): Promise<ConformanceHarness> {
     primary,
     replicas: replicas as [string, string],
     retentionMs: RETENTION_MS,
-    statements: {
-      put: (key, value) => ({
-        sql: "INSERT INTO kv VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        params: [key, value],
-      }),
-      get: (key) => ({ sql: "SELECT value FROM kv WHERE key = $1", params: [key] }),
-      failing: { sql: "INSERT INTO kv VALUES ('refused', NULL)" },
-      slow: { sql: "SELECT pg_sleep(600)" },
-    },
+    statements: KV_STATEMENTS,
     newId,
     untilSlowRuns: async (node, count = 1) => {
       await eventually("slow statements run", async () => (await slowOn(cluster, node)) === count);

@@ -5,8 +5,7 @@ import { type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol
 import { type Clock } from "@highwater/runtime";
 import { applicationName, destroy, startupOptions } from "../postgres/channel.ts";
 import { PostgresClient } from "../postgres/client.ts";
-import { PreparedStatements } from "../postgres/prepared.ts";
-import { type Canceller, enter, type Session } from "../postgres/session.ts";
+import { type Canceller, enter, newSession, type Session } from "../postgres/session.ts";
 import { cancelledFor, noSessionFree, principalOf, queueFull } from "../postgres/write-pool.ts";
 import { type PoolReport } from "../port.ts";
 
@@ -27,7 +26,7 @@ const RESULTS_BUFFER = "65536";
 
 /**
  * Settings of every session. Without the first, DDL in a transaction commits what came before it,
- * the receipt included. The second allows `crdb_internal`, which tells clusters apart.
+ * the receipt included. The second allows `crdb_internal`, which distinguishes clusters.
  */
 export function cockroachSettings(limits: {
   readonly statementTimeoutMs: number;
@@ -149,20 +148,7 @@ export class Sessions {
 
   #admit(client: pg.PoolClient): Session {
     const holder = `${this.#options.helper}/${String(++this.#opened)}`;
-    const session: Session = {
-      client,
-      holder,
-      prepared: new PreparedStatements(),
-      segmentBytes: 0n,
-      vettedMs: 0,
-      principal: null,
-      mustDiscard: false,
-      wasCancelled: false,
-      isLost: false,
-    };
-    client.on("end", () => {
-      session.isLost = true;
-    });
+    const session = newSession(client, { holder, segmentBytes: 0n, vettedMs: 0 });
     this.#known.set(client, session);
     return session;
   }

@@ -5,7 +5,7 @@ import { type Clock } from "@highwater/runtime";
 import { type ReceiptKey } from "../port.ts";
 import { destroy } from "./channel.ts";
 import { OutOfStep, Pipeline, type PipelineLimits, type PipelineOutcome, type Step } from "./pipeline.ts";
-import { type PreparedStatements } from "./prepared.ts";
+import { PreparedStatements } from "./prepared.ts";
 import { DISCARD_ALL, isClean, RESET } from "./reset.ts";
 
 export interface Session {
@@ -33,6 +33,26 @@ export interface Session {
   wasCancelled: boolean;
   /** Whether the connection has ended. */
   isLost: boolean;
+}
+
+/** A session that no principal has used. */
+export function newSession(
+  client: PoolClient,
+  known: Pick<Session, "segmentBytes" | "holder" | "vettedMs">,
+): Session {
+  const session: Session = {
+    client,
+    ...known,
+    prepared: new PreparedStatements(),
+    principal: null,
+    mustDiscard: false,
+    wasCancelled: false,
+    isLost: false,
+  };
+  client.on("end", () => {
+    session.isLost = true;
+  });
+  return session;
 }
 
 /** Asks the server, over another connection, to cancel a backend's query, or to end the backend. */

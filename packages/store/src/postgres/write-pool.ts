@@ -8,7 +8,7 @@ import { destroy, startupOptions } from "./channel.ts";
 import { PostgresClient } from "./client.ts";
 import { Pipeline } from "./pipeline.ts";
 import { PreparedStatements } from "./prepared.ts";
-import { enter, reset, type Session } from "./session.ts";
+import { enter, newSession, reset, type Session } from "./session.ts";
 import { ADMISSION } from "./sql.ts";
 
 export interface WritePoolOptions {
@@ -267,18 +267,7 @@ export class WritePool {
     const { inRecovery, ...known } = await this.#vet(client);
     // A session that only reads asks with each snapshot which node it is on.
     if (inRecovery && !onReplica) throw unusable(new Error("the node is still a replica"));
-    const session: Session = {
-      client,
-      ...known,
-      prepared: new PreparedStatements(),
-      principal: null,
-      mustDiscard: false,
-      wasCancelled: false,
-      isLost: false,
-    };
-    client.on("end", () => {
-      session.isLost = true;
-    });
+    const session = newSession(client, known);
     this.#sessions.set(client, session);
     return session;
   }
