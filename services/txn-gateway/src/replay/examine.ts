@@ -198,7 +198,8 @@ export class Examiner {
   }
 }
 
-function statementsOf({ contents }: LostWrite): readonly Statement[] {
+/** As they ran, without their results. */
+export function statementsOf({ contents }: Pick<LostWrite, "contents">): readonly Statement[] {
   return (contents?.statements ?? []).map(({ sql, params }) =>
     params === undefined ? { sql } : { sql, params },
   );

@@ -27,7 +27,7 @@ import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
 import { type Tokens } from "../txn/tokens.ts";
-import { type Examined, Examiner } from "./examine.ts";
+import { type Examined, Examiner, statementsOf } from "./examine.ts";
 import { gather, type LostWrite } from "./gather.ts";
 import { inOrder, mayHaveSeen } from "./order.ts";
 import { runIn } from "./run.ts";
@@ -156,8 +156,8 @@ export class Replay {
         deps.store.lookUp(current.node, roots),
       ]);
       for (const [n, lost] of some.entries()) {
-        const by = receipts[n]?.kind === "commit" ? lost.id : (redone[n] ?? null);
         const kind = receipts[n]?.kind;
+        const by = kind === "commit" ? lost.id : (redone[n] ?? null);
         const known: End | null =
           by === null ? hopeless(lost, kind) : { outcome: "replayed", replayedBy: by };
         const end = lost.root === null ? known : null;
@@ -255,7 +255,7 @@ export class Replay {
       const ran = await runIn(open, lost, examined, { root: rootOf(item, id), since, signal: caller.signal });
       if (ran === "taken") return { outcome: "replayed", ...(await this.#byOther(current, item)) };
       if (!("results" in ran)) return { outcome: "conflict", ...ran };
-      kept?.add(contents.statements.map(bare));
+      kept?.add(statementsOf(lost));
       kept?.answered(ran.results);
       const transaction = open;
       open = null;
@@ -303,11 +303,6 @@ export class Replay {
 }
 
 const UNKNOWN: Examined = { kind: "refused", why: "not_examined" };
-const bare = ({ sql, params }: { sql: string; params?: LostParams }) => ({
-  sql,
-  ...(params !== undefined && { params }),
-});
-type LostParams = NonNullable<NonNullable<LostWrite["contents"]>["statements"][number]["params"]>;
 
 /**
  * Runs all in one transaction, which is rolled back. A conflict undoes it, so what would be brought

@@ -38,7 +38,7 @@ export async function runIn(
     signal,
   }: { readonly root: Statement; readonly since: string; readonly signal: AbortSignal | undefined },
 ): Promise<Conflict | "taken" | { readonly results: Results }> {
-  const asked = steps.map((step) => statementsOf(step, since));
+  const asked = steps.map((step) => askedOf(step, since));
   let all: StatementResult[];
   try {
     [, ...all] = await open.run([root, ...asked.flat()], signal);
@@ -58,10 +58,11 @@ export async function runIn(
   let found: Conflict | null = null;
   for (const [at, step] of steps.entries()) {
     const mine = all.slice(from, (from += asked[at]?.length ?? 0));
-    const result = mine[step.write?.command === "Insert" || step.write === null ? 0 : 1];
+    const hasBefore = step.write !== null && step.write.command !== "Insert";
+    const [before, result, after] = hasBefore ? mine : [undefined, ...mine];
     if (result === undefined) throw new Error("a statement has no result");
     results.push(result);
-    const reason = isSchemaUntouched ? judge(step, mine, lost, at) : "changed_schema";
+    const reason = isSchemaUntouched ? judge(step, { before, result, after }, lost, at) : "changed_schema";
     if (reason !== null && found === null) {
       const redone = { ...keptResult(result), rows: result.rows.slice(0, ROWS_MAX).map((row) => [...row]) };
       found = { reason, statement: at, redone, ...lostResult(lost, at) };
@@ -71,8 +72,7 @@ export async function runIn(
 }
 
 /** What is asked before the statement, the statement, and what is asked behind it. */
-function statementsOf({ statement: { sql, params }, write }: Step, since: string): Statement[] {
-  const own: Statement = params === undefined ? { sql } : { sql, params };
+function askedOf({ statement: own, write }: Step, since: string): Statement[] {
   if (write === null || write.row === null) return [own];
   const { command, row, facts } = write;
   const after = redo.rowAfter(row, facts.references, since);
@@ -81,23 +81,27 @@ function statementsOf({ statement: { sql, params }, write }: Step, since: string
   return command === "Delete" ? [before, own] : [before, own, after];
 }
 
-function judge({ write }: Step, mine: Results, { contents }: LostWrite, at: number): ReplayConflict | null {
-  const own = mine[write?.command === "Insert" || write === null ? 0 : 1];
-  const [before, after] = write?.command === "Insert" ? [undefined, mine[1]] : [mine[0], mine[2]];
-  if (
-    write !== null &&
-    write.command !== "Insert" &&
-    before?.rows[0] !== undefined &&
-    before.rows[0][0] !== "t"
-  )
-    return "changed";
+interface Answers {
+  /** Undefined: nothing was asked there. */
+  readonly before: StatementResult | undefined;
+  readonly result: StatementResult;
+  readonly after: StatementResult | undefined;
+}
+
+function judge(
+  { write }: Step,
+  { before, result, after }: Answers,
+  { contents }: LostWrite,
+  at: number,
+): ReplayConflict | null {
+  if (before?.rows[0] !== undefined && before.rows[0][0] !== "t") return "changed";
   if (write?.isGenerated === true) return "generated_value";
   const lost = contents?.statements[at]?.result ?? null;
-  if (own === undefined || lost === null || lost.digest === null) return "different_result";
-  const redone = keptResult(own);
+  if (lost === null || lost.digest === null) return "different_result";
+  const redone = keptResult(result);
   if (lost.command !== redone.command || lost.rowCount !== redone.rowCount || lost.digest !== redone.digest)
     return "different_result";
-  if (write === null || own.rowCount === 0) return null;
+  if (write === null || result.rowCount === 0) return null;
   if (write.command !== "Delete") {
     // The row is not there under its key any more: it was given another one.
     if (after?.rows[0] === undefined) return "chosen_key";

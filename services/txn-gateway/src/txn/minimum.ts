@@ -1,5 +1,5 @@
 // The minimum level of a caller's key: what asks for less is answered as if it had asked for that
-// level. Raising is always safe, and lets an operator protect a program that he cannot change.
+// level. Raising is always safe, and lets operators protect a program that they cannot change.
 import { type Principal } from "@highwater/service";
 import { type Acknowledgement } from "./request.ts";
 
