@@ -1,6 +1,7 @@
 // What is measured: a primary and one replica without any relay between, a tracker, and gateways.
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import type { ServiceProcess } from "@highwater/lab-system";
+import { KEEPING } from "@highwater/lab-system/testing";
 import type { LevelRule } from "@highwater/protocol";
 import { MeasuredServices, ROLE } from "../measured-services.ts";
 import { profileEnv } from "../profile.ts";
@@ -16,12 +17,6 @@ const REPLICA = "replica";
 const LEVELS: Record<string, LevelRule> = {
   disk: { primary: true },
   [LEVEL]: { replicas: 1, outside: "zone" },
-};
-
-const CONTENTS_KEYS = {
-  HIGHWATER_CONTENTS_KEYS: JSON.stringify([
-    { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: "contents of benchmarks, 32 characters" },
-  ]),
 };
 
 export class BenchSystem implements AsyncDisposable {
@@ -50,7 +45,7 @@ export class BenchSystem implements AsyncDisposable {
         TRACKER_REGION: REGION,
         TRACKER_LEDGER: system.#services.fileOf("ledger.sqlite"),
         HIGHWATER_TOPOLOGY: await system.#services.topology(LEVELS),
-        ...CONTENTS_KEYS,
+        ...KEEPING,
         ...profileEnv(profile, "tracker"),
       });
       return system;
@@ -93,7 +88,7 @@ export class BenchSystem implements AsyncDisposable {
       GATEWAY_REGION: REGION,
       GATEWAY_TRACKERS: this.#tracker?.url ?? "",
       HIGHWATER_TOPOLOGY: await this.#services.topology(LEVELS),
-      ...CONTENTS_KEYS,
+      ...KEEPING,
       ...profileEnv(profile, name),
       ...env,
     });

@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { Client } from "pg";
 import { demandPasswords } from "@highwater/lab-cluster";
 import { System } from "@highwater/lab-system";
+import { KEEPING } from "@highwater/lab-system/testing";
 import { eventually } from "@highwater/lab-tools/process";
 import { placeOf, RawSession } from "../wire/session.ts";
 import { Caller } from "./caller.ts";
@@ -73,9 +74,7 @@ export class Target implements AsyncDisposable {
         GATEWAY_TOTAL_TIMEOUT_MS: "120000",
         TRACKER_AUTH: "keys",
         HIGHWATER_INTERNAL_SECRET: "a secret of the attacked cluster",
-        HIGHWATER_CONTENTS_KEYS: JSON.stringify([
-          { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: "contents of attacks, 32 characters" },
-        ]),
+        ...KEEPING,
         GATEWAY_ROLE_PASSWORDS: JSON.stringify(passwords),
       },
     });

@@ -21,6 +21,13 @@ const LIMIT_MS = 120_000;
 /** An expected verdict arrives within this time even on a busy machine. */
 const VERDICT_MS = 60_000;
 
+/** For a system that keeps the contents of transactions. */
+export const KEEPING = {
+  HIGHWATER_CONTENTS_KEYS: JSON.stringify([
+    { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: "contents of the tests, 32 characters" },
+  ]),
+};
+
 export function newId(atMs = Date.now()): string {
   return makeUuidV7(atMs, crypto.getRandomValues(new Uint8Array(10)));
 }

@@ -11,6 +11,7 @@ import {
   commit,
   createTable,
   eventually,
+  KEEPING,
   newId,
   post,
   put,
@@ -21,9 +22,6 @@ import {
 } from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
-const CONTENTS_KEYS = JSON.stringify([
-  { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: "contents of the tests, 32 characters" },
-]);
 const SECRET_VALUE = "a value that only its owner may see";
 
 async function ask<T>(url: string): Promise<{ status: number; body: T }> {
@@ -49,7 +47,7 @@ describe("contents of kept transactions", () => {
   const interactiveId = newId();
 
   before(async () => {
-    system = await System.start({ env: { HIGHWATER_CONTENTS_KEYS: CONTENTS_KEYS } });
+    system = await System.start({ env: KEEPING });
     await createTable(system, EAST);
     await system.cluster.query(EAST, "CREATE TABLE note (id int PRIMARY KEY, body text)");
     await system.cluster.query(EAST, "GRANT ALL ON note TO app");

@@ -11,6 +11,7 @@ import {
   commit,
   createTable,
   eventually,
+  KEEPING,
   newId,
   post,
   put,
@@ -21,9 +22,6 @@ import {
 } from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
-const CONTENTS_KEYS = JSON.stringify([
-  { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: "contents of the tests, 32 characters" },
-]);
 const TABLES = `
 CREATE TABLE account (id uuid PRIMARY KEY, bal int NOT NULL, writer int);
 CREATE TABLE person (id uuid PRIMARY KEY, email text NOT NULL UNIQUE, name text);
@@ -79,7 +77,7 @@ describe("lost transactions", () => {
   }
 
   before(async () => {
-    system = await System.start({ env: { HIGHWATER_CONTENTS_KEYS: CONTENTS_KEYS } });
+    system = await System.start({ env: KEEPING });
     await createTable(system, EAST);
     await system.cluster.query(EAST, TABLES);
     const seed = `INSERT INTO account VALUES ('${busy}', 0), ('${spent}', 200); INSERT INTO job VALUES (1), (2);

@@ -42,8 +42,7 @@ async function lose(target: Target): Promise<Loss> {
     target.keyOf("acme", ["read", "write", "webhooks", "contents:read"]),
     target.keyOf("acme", ["read", "write", "admin", "contents:read"]),
   ]);
-  await cluster.waitForStreaming();
-  const primary = await target.primaryNow();
+  const { primary } = target;
   const [heir = "", last = ""] = cluster.nodes.map(({ id }) => id).filter((id) => id !== primary);
   await putAhead(system, { heir, other: last, primary });
   await starve(system, heir, primary);
@@ -93,7 +92,7 @@ async function lose(target: Target): Promise<Loss> {
       ["acme's read key", target.reader],
       ["acme's write key", writer],
       ["crane's key without contents:read", other],
-      ["nobody's key", target.callerWith(`hwk_abcdefgh_${"A".repeat(43)}`)],
+      ["a key that does not exist", target.callerWith(`hwk_abcdefgh_${"A".repeat(43)}`)],
     ]),
   };
 }

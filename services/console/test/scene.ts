@@ -2,7 +2,7 @@
 // with metadata, and loses the primary's region with transactions that no other region has.
 import assert from "node:assert/strict";
 import { System } from "@highwater/lab-system";
-import { newId, post, starve } from "@highwater/lab-system/testing";
+import { KEEPING, newId, post, starve } from "@highwater/lab-system/testing";
 import type { Browser, Page } from "@highwater/lab-tools/browser";
 import { eventually } from "@highwater/lab-tools/process";
 import type { TransactionResponse } from "@highwater/protocol";
@@ -30,9 +30,7 @@ export class Scene implements AsyncDisposable {
           GATEWAY_AUTH: "keys",
           TRACKER_AUTH: "keys",
           HIGHWATER_INTERNAL_SECRET: "a secret of the services",
-          HIGHWATER_CONTENTS_KEYS: JSON.stringify([
-            { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: "contents of the console, 32 chars" },
-          ]),
+          ...KEEPING,
           GATEWAY_KEEP: "true",
         },
         ...{
