@@ -3,7 +3,7 @@
 // tracker that survives, in a real system of three regions that asks for keys; axe-core looks at each view.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { after, before, describe, test } from "node:test";
+import { after, afterEach, before, describe, test } from "node:test";
 import axe from "axe-core";
 import { type DevBrowser, launchBrowser, type Page, whyNoBrowser } from "@highwater/lab-tools/browser";
 import { eventually } from "@highwater/lab-tools/process";
@@ -66,6 +66,11 @@ describe("the console", { skip: whyNoBrowser() }, () => {
   after(async () => {
     await launched.close();
     await scene[Symbol.asyncDispose]();
+  });
+
+  afterEach(async (context) => {
+    if ("passed" in context && context.passed !== true)
+      console.log("the page shows", await page.evaluate("document.body.innerText"));
   });
 
   test("a wrong key is refused, a right one opens the console, and the browser keeps nothing of it", async () => {
@@ -161,7 +166,7 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     const keyboard = new Keyboard(page);
     await page.reload();
     await page.getByLabel("API key or token").waitFor();
-    assert.deepEqual(await keyboard.focused(), { role: "textbox", name: "API key or token" });
+    await keyboard.untilOn("textbox", "API key or token");
     await keyboard.type(scene.key);
     await keyboard.press("Enter");
     await page.getByRole("heading", { name: "Keys and limits", level: 1 }).waitFor();
@@ -170,11 +175,8 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     await row("primary").filter({ hasText: "us-east" }).waitFor();
     await keyboard.goAround("Now");
     await keyboard.press("Enter");
-    assert.deepEqual(
-      await keyboard.focused(),
-      { role: "heading", name: "Now" },
-      "the link skips to the content",
-    );
+    // The link skips to the content.
+    await keyboard.untilOn("heading", "Now");
 
     const { id, token } = await scene.order("by-keyboard");
     await keyboard.open("A transaction");
@@ -218,11 +220,11 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     await page.getByText("Test message: done.").waitFor();
     await keyboard.goTo("link", "https://127.0.0.1:9/orders", "Shift+Tab");
     await keyboard.press("Enter");
-    await keyboard.untilOn(/^Deliveries to /);
+    await keyboard.untilOn("heading", /^Deliveries to /);
     await row("webhook.test").first().waitFor();
     await keyboard.goTo("button", /^Show the attempts/);
     await keyboard.press("Enter");
-    await keyboard.untilOn(/^Attempts of /);
+    await keyboard.untilOn("heading", /^Attempts of /);
     await keyboard.goAround("Webhooks");
 
     await keyboard.open("Keys and limits");
@@ -234,7 +236,7 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     await keyboard.goTo("button", "Sign out", "Shift+Tab");
     await keyboard.press("Enter");
     await page.getByLabel("API key or token").waitFor();
-    assert.deepEqual(await keyboard.focused(), { role: "textbox", name: "API key or token" });
+    await keyboard.untilOn("textbox", "API key or token");
     await signIn(page, scene.key, "Keys and limits");
   });
 
@@ -291,7 +293,7 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     const list = page.getByRole("region", { name: "Lost transactions" });
     await list.getByRole("row").filter({ hasText: "order=at-risk-1" }).filter({ hasText: "yes" }).waitFor();
     await list.getByRole("button", { name: `Show the contents of ${lost.id}` }).click();
-    await new Keyboard(page).untilOn(/^Contents of /);
+    await new Keyboard(page).untilOn("heading", /^Contents of /);
     await row("INSERT INTO purchase VALUES ($1)")
       .filter({ hasText: '["at-risk-1"]' })
       .getByText("INSERT 1")

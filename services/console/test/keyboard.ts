@@ -27,6 +27,9 @@ const STOP = `(() => {
 const STOPS =
   "Array.from(document.querySelectorAll('a[href], button, input, select, summary, [tabindex=\"0\"]')).filter((one) => !one.disabled && one.checkVisibility()).length";
 
+const isNamed = ({ name }: Focused, wanted: RegExp | string): boolean =>
+  typeof wanted === "string" ? name === wanted : wanted.test(name);
+
 export class Keyboard {
   readonly #page: Page;
 
@@ -64,16 +67,22 @@ export class Keyboard {
     for (let stops = 0; stops < MAX_STOPS; stops++) {
       await this.press(key);
       const focused = await this.focused();
-      const isNamed = typeof name === "string" ? focused.name === name : name.test(focused.name);
-      if (focused.role === role && isNamed) return;
+      if (focused.role === role && isNamed(focused, name)) return;
       passed.push(`${focused.role} "${focused.name}"`);
     }
     assert.fail(`${key} reaches no ${role} ${String(name)}, but ${[...new Set(passed)].join(", ")}`);
   }
 
   /** Until the page has moved the focus to what was opened, where the reader goes on. */
-  async untilOn(name: RegExp): Promise<void> {
-    await eventually(`the focus is on ${String(name)}`, async () => name.test((await this.focused()).name));
+  async untilOn(role: string, name: RegExp | string): Promise<void> {
+    let last: Focused | undefined;
+    const isThere = async (): Promise<boolean> => {
+      last = await this.focused();
+      return last.role === role && isNamed(last, name);
+    };
+    await eventually(`the focus is on the ${role} ${String(name)}`, isThere).catch((cause: unknown) => {
+      throw new Error(`The focus is on the ${String(last?.role)} "${String(last?.name)}".`, { cause });
+    });
   }
 
   /** Opens a view by its link, which lies before the content. */
@@ -81,7 +90,7 @@ export class Keyboard {
     await this.goTo("link", view, "Shift+Tab");
     await this.press("Enter");
     await this.#page.getByRole("heading", { name: view, level: 1 }).waitFor();
-    assert.deepEqual(await this.focused(), { role: "heading", name: view }, "the heading has the focus");
+    await this.untilOn("heading", view);
   }
 
   /** Every stop of the view, once around. Each has a name, is on the screen and is marked. */

@@ -1,12 +1,13 @@
 // Asks for a key. The field belongs to no form of the browser, so that no password manager keeps
 // the key.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { signIn } from "./session.ts";
 
 export function SignIn({ refusal }: { refusal: string }) {
   const [isBusy, setBusy] = useState(false);
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => {
+  // Before it is painted: a key that is typed or pasted at once lands in the field.
+  useLayoutEffect(() => {
     field.current?.focus();
   }, []);
   const submit = (event: SubmitEvent): void => {
