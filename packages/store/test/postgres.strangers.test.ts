@@ -5,7 +5,7 @@ import { createServer, type AddressInfo, type Server } from "node:net";
 import { after, before, describe, it } from "node:test";
 import pg from "pg";
 import { HighwaterError, type EpochId } from "@highwater/protocol";
-import { PostgresClient } from "../src/postgres/client.ts";
+import { CockroachServerError, PostgresClient } from "../src/postgres/client.ts";
 import { keyOf, makeStore, newId } from "./postgres-cluster.ts";
 
 const NODE = "east";
@@ -62,6 +62,24 @@ describe("a server that does not speak the protocol", () => {
       await assert.rejects(transaction, (cause) => cause instanceof HighwaterError);
       await store.close();
     });
+
+  it("a CockroachDB server is refused by its name, before any statement", async () => {
+    // As the server's source has it, the version is among the first parameters.
+    const status = "crdb_version\0CockroachDB CCL v25.4.5\0";
+    script = [
+      `${READY.slice(0, 9)}S\0\0\0${String.fromCodePoint(status.length + 4)}${status}${READY.slice(9)}`,
+    ];
+    const client = new PostgresClient({ connectionString: url });
+    client.on("error", () => undefined);
+    await assert.rejects(client.connect(), (cause: Error) => {
+      assert.ok(cause instanceof CockroachServerError);
+      assert.match(cause.message, /CockroachDB CCL v25\.4\.5.*never run against a CockroachDB server/);
+      return true;
+    });
+    const store = makeStore([{ id: NODE, region: NODE, zone: "a", url }], "strangers");
+    await assert.rejects(store.probe(NODE), /This is a CockroachDB server/);
+    await store.close();
+  });
 
   it("ends what waits on the connection with what was wrong", async () => {
     script = [READY, "T\0\0\0\x06\0\x01"];

@@ -130,7 +130,7 @@ export class Sessions {
   #open(): pg.Pool {
     const { helper, poolSize, connectTimeoutMs, statementTimeoutMs, lockTimeoutMs } = this.#options;
     const pool = new pg.Pool({
-      Client: PostgresClient,
+      Client: CockroachClient,
       connectionString: this.#spec.appUrl ?? this.#spec.url,
       application_name: applicationName(helper),
       max: poolSize,
@@ -161,6 +161,10 @@ export class Sessions {
     }
     return Promise.resolve();
   }
+}
+
+class CockroachClient extends PostgresClient {
+  protected override readonly mayBeCockroach = true;
 }
 
 function isAborted(signal: AbortSignal | undefined): boolean {

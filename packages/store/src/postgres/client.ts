@@ -1,6 +1,7 @@
 // node-postgres' client for servers that may send anything. Its parser throws in the middle of a
 // socket event at bytes that are not the protocol, or at messages out of order. No one could catch
 // that, and the process would end. Here only the connection ends.
+import { type EventEmitter } from "node:events";
 import { type Socket } from "node:net";
 import pg from "pg";
 import { BufferReader } from "pg-protocol/dist/buffer-reader.js";
@@ -22,16 +23,39 @@ interface Bounded {
   readonly buffer: Buffer;
 }
 
+interface Parameter {
+  readonly parameterName: string;
+  readonly parameterValue: string;
+}
+
 interface Listening {
-  readonly connection: { attachListeners(stream: Socket): void };
+  readonly connection: EventEmitter & { attachListeners(stream: Socket): void };
   _getActiveQuery(): { mayTakeRow?(length: number): boolean } | null;
+}
+
+/** A server at a PostgreSQL address that says it is another store's, in its first messages. */
+export class CockroachServerError extends Error {
+  override readonly name = "CockroachServerError";
+
+  constructor(version: string) {
+    super(
+      `This is a CockroachDB server (${version}). No service can be configured to use one yet: the ` +
+        "adapter was never run against a CockroachDB server. Give the address of a PostgreSQL " +
+        'server, or test the adapter as the guide\'s page "Choosing a store" says.',
+    );
+  }
 }
 
 /** For `new pg.Pool` as well, as its option `Client`. */
 export class PostgresClient extends pg.Client {
+  protected readonly mayBeCockroach: boolean = false;
+
   constructor(config?: pg.ClientConfig) {
     super(config);
     const client = this as unknown as Listening;
+    client.connection.on("parameterStatus", ({ parameterName: name, parameterValue: value }: Parameter) => {
+      if (name === "crdb_version" && !this.mayBeCockroach) throw new CockroachServerError(value);
+    });
     const attach = client.connection.attachListeners.bind(client.connection);
     client.connection.attachListeners = (stream) => {
       const before = new Set(stream.listeners("data"));

@@ -1,8 +1,15 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it, test } from "node:test";
 import fc from "fast-check";
 import { makeUuidV7, txnTimestampMs } from "@highwater/protocol";
-import { uuidFloor } from "./prepare.ts";
+import { MIGRATION_FILES, uuidFloor } from "./prepare.ts";
+
+test("no two migrations have the same number", () => {
+  const numbers = MIGRATION_FILES.map((file) => file.slice(0, 4));
+  assert.ok(numbers.length > 20, "the folder of the migrations is read");
+  for (const number of numbers) assert.match(number, /^[0-9]{4}$/);
+  assert.deepEqual([...new Set(numbers)], numbers);
+});
 
 describe("the lowest UUID of a millisecond", () => {
   it("carries the millisecond in its first 48 bits", () => {

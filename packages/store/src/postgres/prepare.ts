@@ -4,10 +4,10 @@ import pg, { type ClientBase } from "pg";
 import { lockTable } from "./locks.ts";
 
 const MIGRATIONS = new URL("../../migrations/", import.meta.url);
-const FILES = readdirSync(MIGRATIONS)
+export const MIGRATION_FILES = readdirSync(MIGRATIONS)
   .filter((file) => file.endsWith(".sql"))
   .sort();
-export const NEWEST_MIGRATION = FILES.at(-1) ?? "";
+export const NEWEST_MIGRATION = MIGRATION_FILES.at(-1) ?? "";
 
 /**
  * SQLSTATEs of two who create the same schema or table at once: the second one waits for the first,
@@ -42,7 +42,7 @@ async function migrateOnce(client: ClientBase): Promise<void> {
     await lockTable(client, "highwater.migration");
     const done = await client.query<{ name: string }>("SELECT name FROM highwater.migration");
     const applied = new Set(done.rows.map((row) => row.name));
-    const missing = FILES.filter((file) => !applied.has(file));
+    const missing = MIGRATION_FILES.filter((file) => !applied.has(file));
     for (const file of missing) {
       await client.query(readFileSync(new URL(file, MIGRATIONS), "utf8"));
       await client.query("INSERT INTO highwater.migration (name) VALUES ($1)", [file]);
