@@ -27,6 +27,7 @@ PICTURES := dashboards/pictures/node_modules/.installed
 SITE := site/node_modules/.installed
 FOREIGN := .tools/foreign/.installed
 PRISMA := examples/recipes/prisma/node_modules/.installed
+NEXT := examples/recipes/next/node_modules/.installed
 PYRIGHT := sdk/python/node_modules/.installed
 PYTHON := .venv/bin/python
 # Folders of Python programs. Each imports what lies beside it.
@@ -193,8 +194,8 @@ load: $(STAMP) $(K6) ## Run load with k6: SCENARIO=steady, stress, spike, soak o
 	@$(NODE) loadtests/k6/run.ts --scenario $(or $(SCENARIO),steady) $(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(TRACKERS),--trackers $(TRACKERS)) $(addprefix --env ,$(K6_ENV))
 
 # What only one command needs, and `make test` need not wait for: half a gigabyte for pictures,
-# thousands of files for the Python SDK, the builder of the documentation site, another PostgreSQL.
-$(PICTURES) $(PYRIGHT) $(SITE) $(POSTGRES_17): %/node_modules/.installed: %/package.json %/package-lock.json | $(STAMP)
+# thousands of files for the Python SDK, Next.js, the builder of the documentation site, another PostgreSQL.
+$(PICTURES) $(PYRIGHT) $(SITE) $(NEXT) $(POSTGRES_17): %/node_modules/.installed: %/package.json %/package-lock.json | $(STAMP)
 	cd $* && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
@@ -312,7 +313,7 @@ verify: $(STAMP) ## Run the checks that take hours at this commit and write docs
 # Without Go there is no k6 and no Jaeger; their tests are skipped and say so. Two side by side:
 # most of them run whole systems, and three keep two cores so busy that clocks inside the systems
 # run out.
-test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PRISMA) $(SITE) $(PROMETHEUS) $(FAKETIME) $(POSTGRES) $(PGBOUNCER) $(ENVOY_HERE) ## Run the slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes
+test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PRISMA) $(NEXT) $(SITE) $(PROMETHEUS) $(FAKETIME) $(POSTGRES) $(PGBOUNCER) $(ENVOY_HERE) ## Run the slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes
 	@for program in $(K6) jaeger $(ETCD); do $(MAKE) -s --no-print-directory $$program || true; done
 	$(NODE) scripts/run-tests.ts --concurrency 2 $(SLOW_FILES)
 
@@ -364,4 +365,4 @@ ratchet: $(STAMP) ## Measure the ratchets again and write scripts/ratchets.json 
 	$(NODE) scripts/ratchets.ts --write
 
 clean: ## Remove what was installed or built
-	rm -rf .venv .tools dist services/console/dist node_modules {examples/recipes,proof/clients/foreign}/prisma/{node_modules,dist} proof/versions/npm/node_modules packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist site/node_modules site/dist site/.tmp site/.astro
+	rm -rf .venv .tools dist services/console/dist node_modules {examples/recipes,proof/clients/foreign}/prisma/{node_modules,dist} examples/recipes/next/{node_modules,.tmp} proof/versions/npm/node_modules packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist site/node_modules site/dist site/.tmp site/.astro

@@ -16,9 +16,9 @@ import { Highwater, newTransactionId } from "@highwater/sdk";
 import { OutputGate } from "@highwater/sdk/gate";
 import { buildExpress } from "../express/app.ts";
 import { buildFastify } from "../fastify/app.ts";
-import { orderRoutes } from "../next/orders.ts";
 import { createTable, type Order, placeOrder } from "../orders.ts";
 import { handle } from "../worker/worker.ts";
+import { buildNext, nextCommand } from "./next.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const HOST = "127.0.0.1";
@@ -30,13 +30,6 @@ const CUT_MS = 6_000;
 const LIMIT_MS = 240_000;
 const PYTHON = fileURLToPath(new URL("../../../.venv/bin/python", import.meta.url));
 const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
-
-const passing = {
-  route:
-    (handler) =>
-    async (...args) =>
-      handler(...args),
-} satisfies Pick<OutputGate, "route">;
 
 /** One recipe as it is served, and what its readers were shown. */
 class Application {
@@ -88,37 +81,26 @@ async function listen(serve: (request: IncomingMessage, response: ServerResponse
   return [`http://${HOST}:${String((server.address() as AddressInfo).port)}`, close];
 }
 
-/** The server that Next.js is for its route handlers. */
-function serveNext(hw: Highwater, gate: OutputGate | undefined): Promise<Served> {
-  const { GET } = orderRoutes(hw, gate ?? passing);
-  return listen((request, response) => {
-    GET(new Request(`http://${HOST}${request.url ?? "/"}`))
-      .catch(() => new Response("", { status: 500 }))
-      .then(async (answer) => {
-        const text = await answer.text();
-        response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(text);
-      })
-      .catch(() => response.destroy());
-  });
-}
-
 /** A recipe that is a program of its own. It says where it listens. */
 async function serveProgram(
   [program, ...args]: readonly [string, ...string[]],
   env: NodeJS.ProcessEnv,
 ): Promise<Served> {
   const child: ChildProcess = spawn(program, args, {
-    stdio: ["ignore", "ignore", "pipe"],
+    stdio: ["ignore", "pipe", "pipe"],
     env: {
       ...process.env,
       ...env,
       PYTHONPATH: path("../../../sdk/python/src"),
       PYTHONDONTWRITEBYTECODE: "1",
+      NEXT_TELEMETRY_DISABLED: "1",
     },
   });
   let output = "";
-  child.stderr?.on("data", (chunk: Buffer) => (output += chunk.toString()));
-  const url = (): string | undefined => /running on (http:\/\/127\.0\.0\.1:\d+)/.exec(output)?.[1];
+  for (const stream of [child.stdout, child.stderr])
+    stream?.on("data", (chunk: Buffer) => (output += chunk.toString()));
+  const url = (): string | undefined =>
+    /(?:running on|Local:) +(http:\/\/127\.0\.0\.1:\d+)/.exec(output)?.[1];
   await eventually(`${program} listens`, () => url() !== undefined || child.exitCode !== null, 60_000);
   assert.ok(url() !== undefined, output);
   return [url() ?? "", () => child.kill("SIGKILL")];
@@ -150,6 +132,7 @@ async function anyOf(urls: readonly string[]): Promise<Served> {
 }
 
 test("behind a gate no reader is shown an order that is lost", async () => {
+  await buildNext();
   await using system = await System.start();
   const { cluster } = system;
   await using ends = new AsyncDisposableStack();
@@ -168,7 +151,7 @@ test("behind a gate no reader is shown an order that is lost", async () => {
     };
     const gated = (hw: Highwater): OutputGate | undefined =>
       isGated ? new OutputGate(hw, { timeoutMs: GATE_MS }) : undefined;
-    const [forExpress, forFastify, forNext] = [client(), client(), client()];
+    const [forExpress, forFastify] = [client(), client()];
     add("express", await listen(buildExpress(forExpress, gated(forExpress))));
     const fastify = await buildFastify(forFastify, gated(forFastify));
     add("fastify", [
@@ -176,7 +159,6 @@ test("behind a gate no reader is shown an order that is lost", async () => {
       () => fastify.server.closeAllConnections(),
     ]);
     ends.defer(() => fastify.close());
-    add("next", await serveNext(forNext, gated(forNext)));
     const GATE = isGated ? String(GATE_MS / 1_000) : "";
     const uvicorn = ["-m", "uvicorn", "--app-dir", path("../fastapi"), "--port", "0", "main:app"];
     const addresses = {
@@ -184,6 +166,7 @@ test("behind a gate no reader is shown an order that is lost", async () => {
       TRACKERS: endpoints.map(({ tracker }) => tracker).join(","),
     };
     add("fastapi", await serveProgram([PYTHON, ...uvicorn], { ...addresses, GATE }));
+    add("next", await serveProgram(nextCommand("start", "-p", "0", "-H", HOST), { ...addresses, GATE }));
     const onWire = { DATABASE_URL, GATE };
     add("django", await serveProgram([PYTHON, path("../django/main.py")], onWire));
     add("prisma", await serveProgram([process.execPath, path("../prisma/main.mjs")], onWire));
