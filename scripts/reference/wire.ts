@@ -8,7 +8,7 @@ const { ack: Ack, mode: Mode, reads: Reads } = protocol.TransactionRequest.prope
 const code = { type: "string", description: "Stable; a newer service may know more of them." };
 const Problem = { ...ProblemBody, properties: { ...ProblemBody.properties, code } };
 const AS_IN_THE_PROTOCOL =
-  "Isolation Param TransactionState Verdict Position Marks EpochRecord Statement TransactionRequest BeginRequest StatementsRequest " +
+  "Isolation Param TransactionState Verdict Position Marks EpochRecord Statement ValueAtRisk TransactionRequest BeginRequest StatementsRequest " +
   "CommitRequest RollbackRequest StatementResult Served TransactionResponse OpenTransactionResponse RollbackResponse " +
   "TransactionStateResponse VerdictsRequest TokenVerdict RefusedToken VerdictsResponse MarksResponse EpochEvent StallEvent BlindEvent " +
   "TicketRequest Ticket TicketEnd";

@@ -69,6 +69,13 @@ const exposure = [
     isStacked: true,
   }),
   graph({
+    title: "Value at risk, by unit",
+    says: "Sums of `atRisk` of the transactions that are not durable at the exposure level.",
+    queries: [{ expr: max("highwater_exposed_value", "unit"), legend: "{{unit}}" }],
+    unit: "short",
+    width: 12,
+  }),
+  graph({
     title: "Waiting, by level",
     says: "Committed transactions that the mark of each level has not reached. Stronger levels wait longer because of the distance.",
     queries: [{ expr: max("highwater_pending_transactions", "level"), legend: "{{level}}" }],

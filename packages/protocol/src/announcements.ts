@@ -3,6 +3,7 @@
 import Type, { type Static } from "typebox";
 import { AnsweredAnnouncement, ContentsAnnouncement } from "./contents.ts";
 import { closed } from "./schema-helpers.ts";
+import { AtRiskText } from "./value.ts";
 import { LevelName, LIMITS, MaxDelayMs, Metadata, OffsetText, OwnerText, Uuid } from "./schemas.ts";
 
 /**
@@ -29,6 +30,8 @@ export const Announcement = Type.Union([
       maxDelayMs: Type.Optional(MaxDelayMs),
       level: Type.Optional(LevelName),
       metadata: Type.Optional(Metadata),
+      /** Absent: it has no value, or its client relies on nothing before it is durable. */
+      atRisk: Type.Optional(AtRiskText),
     },
     closed,
   ),

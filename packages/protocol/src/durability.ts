@@ -2,6 +2,7 @@
 // of levels.
 import Type, { type Static } from "typebox";
 import { closed } from "./schema-helpers.ts";
+import { AmountText, Unit } from "./value.ts";
 import { LevelName, Metadata, OffsetText, OwnerText, StallEvent, Uuid, Verdict } from "./schemas.ts";
 
 export const DURABILITY_EVENT_TYPES = [
@@ -199,7 +200,39 @@ export const ExposureReport = Type.Object(
     byOwner: Type.Record(OwnerText, Count, {
       description: "Transactions by owner, for a limited number of owners with the most.",
     }),
+    values: Type.Optional(
+      Type.Record(
+        Unit,
+        Type.Object(
+          {
+            amount: AmountText,
+            byGateway: Type.Record(Type.String(), AmountText),
+            byOwner: Type.Record(OwnerText, AmountText),
+          },
+          closed,
+        ),
+        { description: "The sums of `atRisk` of these transactions, by unit. Absent: none has a value." },
+      ),
+    ),
   },
   closed,
 );
 export type ExposureReport = Static<typeof ExposureReport>;
+
+/** The report with this owner's part alone; null: no owner's. */
+export function ofOwner(report: ExposureReport, owner: string | null): ExposureReport {
+  const { values } = report;
+  const only = <T>(of: Readonly<Record<string, T>>): Record<string, T> => {
+    const part = owner === null ? undefined : of[owner];
+    return owner === null || part === undefined ? {} : { [owner]: part };
+  };
+  return {
+    ...report,
+    byOwner: only(report.byOwner),
+    ...(values !== undefined && {
+      values: Object.fromEntries(
+        Object.entries(values).map(([unit, sums]) => [unit, { ...sums, byOwner: only(sums.byOwner) }]),
+      ),
+    }),
+  };
+}

@@ -8,6 +8,7 @@ export * from "./headers.ts";
 export { type Evidence, EvidenceBody } from "./problem-details.ts";
 export * from "./problem-schema.ts";
 export * from "./schemas.ts";
+export * from "./value.ts";
 export * from "./announcements.ts";
 export * from "./contents.ts";
 export * from "./batch.ts";

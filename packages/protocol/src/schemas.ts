@@ -2,6 +2,7 @@
 // hand.
 import Type, { type Static } from "typebox";
 import { about, closed, texts } from "./schema-helpers.ts";
+import { ValueAtRisk } from "./value.ts";
 
 export const Uuid = Type.String({
   pattern: "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
@@ -239,6 +240,7 @@ export const TransactionRequest = Type.Object(
     maxDelayMs: Type.Optional(MaxDelayMs),
     metadata: Type.Optional(Metadata),
     keep: Type.Optional(Keep),
+    atRisk: Type.Optional(ValueAtRisk),
   },
   closed,
 );
@@ -253,6 +255,7 @@ export const BeginRequest = Type.Object(
     maxDelayMs: Type.Optional(MaxDelayMs),
     metadata: Type.Optional(Metadata),
     keep: Type.Optional(Keep),
+    atRisk: Type.Optional(ValueAtRisk),
   },
   closed,
 );
@@ -268,6 +271,8 @@ export const CommitRequest = Type.Object(
     ...Acknowledgement,
     /** Instead of that of the begin. */
     maxDelayMs: Type.Optional(MaxDelayMs),
+    /** Instead of that of the begin. */
+    atRisk: Type.Optional(ValueAtRisk),
   },
   closed,
 );

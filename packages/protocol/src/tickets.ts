@@ -2,6 +2,7 @@
 // transaction before, and signs its position afterwards. Has the requests and responses of both
 // calls.
 import Type, { type Static } from "typebox";
+import { ValueAtRisk } from "./value.ts";
 import { ProblemBody } from "./problem-schema.ts";
 import { about, closed } from "./schema-helpers.ts";
 import {
@@ -26,6 +27,7 @@ export const TicketRequest = Type.Object(
     level: Type.Optional(LevelName),
     maxDelayMs: Type.Optional(MaxDelayMs),
     metadata: Type.Optional(Metadata),
+    atRisk: Type.Optional(ValueAtRisk),
   },
   closed,
 );

@@ -97,7 +97,12 @@ const ACK = {
   ...WAIT,
 } as const;
 const RUNS = { maxAttempts: "maxAttempts" } as const;
-const EXECUTION = { isolation: "isolation", readOnly: "readOnly", metadata: "metadata" } as const;
+const EXECUTION = {
+  isolation: "isolation",
+  readOnly: "readOnly",
+  metadata: "metadata",
+  atRisk: "atRisk",
+} as const;
 
 function statements(list: unknown): StatementInput[] {
   return (list as (string | StatementInput)[]).map((each) =>

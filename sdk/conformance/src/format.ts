@@ -26,6 +26,7 @@ const ExecutionFields = {
   isolation: Optional(Type.String()),
   readOnly: Optional(Type.Boolean()),
   metadata: Optional(Type.Record(Type.String(), Type.String())),
+  atRisk: Optional(Type.Record(Type.String(), Type.String())),
   session: Optional(Name),
   /** Of a session over several stores: the one in which it runs. */
   store: Optional(Name),

@@ -83,5 +83,6 @@ export {
   type TokenVerdict,
   type TransactionState,
   type TransactionStateResponse,
+  type ValueAtRisk,
   type Verdict,
 } from "./wire.ts";

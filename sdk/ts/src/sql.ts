@@ -203,7 +203,7 @@ function jsonText(value: unknown): string {
   const text = JSON.stringify(value, (_key, inner: unknown) =>
     typeof inner === "bigint" ? inner.toString() : inner,
   ) as string | undefined;
-  if (text === undefined) throw failure("invalid_parameter", "it has no JSON form");
+  if (text === undefined) throw failure("invalid_parameter", "it has no JSON");
   return text;
 }
 

@@ -15,6 +15,7 @@ import {
   type TransactionRequest,
   type TransactionResponse,
   type TransactionState,
+  type ValueAtRisk,
   WAIT_MS_MAX,
 } from "./wire.ts";
 
@@ -54,6 +55,12 @@ export interface ExecutionOptions {
    * Default: the gateway's setting.
    */
   readonly keep?: boolean;
+  /**
+   * What the application loses if a failure discards the transaction after its commit was answered:
+   * an exact decimal as text, and its unit. It counts toward the service's limits of the unit until
+   * it is durable. With `ack: "durable"` nothing is at risk.
+   */
+  readonly atRisk?: ValueAtRisk;
 }
 
 /** When a commit resolves, and at which level. */
@@ -191,8 +198,8 @@ export class Transaction<R = Row, S = readonly StatementResult[]> extends Durabi
  * are not sent.
  */
 export function executionFields(options: ExecutionOptions): Omit<BeginRequest, "id" | "statements"> {
-  const { isolation, readOnly, deferrable, maxDelayMs, metadata, keep } = options;
-  return { isolation, readOnly, deferrable, maxDelayMs, metadata, keep } as Omit<BeginRequest, "id">;
+  const { isolation, readOnly, deferrable, maxDelayMs, metadata, keep, atRisk } = options;
+  return { isolation, readOnly, deferrable, maxDelayMs, metadata, keep, atRisk } as Omit<BeginRequest, "id">;
 }
 
 /**

@@ -32,6 +32,10 @@ export interface Statement {
   /** One statement; `$1`, `$2` … stand for the parameters. */ sql: string;
   params?: Param[];
 }
+/** The loss of the application if a failure discards the transaction after its commit was answered. It counts toward the limits of its unit until the transaction is durable at the exposure level. A transaction with `ack: durable` has nothing at risk. */ export interface ValueAtRisk {
+  /** An exact decimal number, as text: at most 18 digits before the point and 9 behind it. */ amount: string;
+  /** A currency's code, or any other word of at most 16 letters. */ unit: string;
+}
 export interface TransactionRequest {
   id: string;
   statements: Statement[];
@@ -47,6 +51,7 @@ export interface TransactionRequest {
   /** The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds. */ maxDelayMs?: number;
   /** The application's own data. Trackers send it with events to webhooks. */ metadata?: Record<string, string>;
   /** True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: GATEWAY_KEEP. */ keep?: boolean;
+  /** The loss of the application if a failure discards the transaction after its commit was answered. It counts toward the limits of its unit until the transaction is durable at the exposure level. A transaction with `ack: durable` has nothing at risk. */ atRisk?: ValueAtRisk;
 }
 export interface BeginRequest {
   id: string;
@@ -57,6 +62,7 @@ export interface BeginRequest {
   /** The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds. */ maxDelayMs?: number;
   /** The application's own data. Trackers send it with events to webhooks. */ metadata?: Record<string, string>;
   /** True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: GATEWAY_KEEP. */ keep?: boolean;
+  /** The loss of the application if a failure discards the transaction after its commit was answered. It counts toward the limits of its unit until the transaction is durable at the exposure level. A transaction with `ack: durable` has nothing at risk. */ atRisk?: ValueAtRisk;
 }
 export interface StatementsRequest {
   /** Number of the call within its transaction: 1, 2, 3 and so on. A repeated number gets its answer again. */ seq: number;
@@ -69,6 +75,7 @@ export interface CommitRequest {
   level?: string;
   /** Maximum milliseconds that a durable answer waits after the commit. Then the answer is 202 `pending`; the transaction is not lost. */ maxWaitMs?: number;
   /** The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds. */ maxDelayMs?: number;
+  /** The loss of the application if a failure discards the transaction after its commit was answered. It counts toward the limits of its unit until the transaction is durable at the exposure level. A transaction with `ack: durable` has nothing at risk. */ atRisk?: ValueAtRisk;
 }
 export interface RollbackRequest {
   /** Number of the call within its transaction: 1, 2, 3 and so on. A repeated number gets its answer again. */ seq: number;
@@ -163,6 +170,7 @@ export interface TicketRequest {
   level?: string;
   /** The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds. */ maxDelayMs?: number;
   /** The application's own data. Trackers send it with events to webhooks. */ metadata?: Record<string, string>;
+  /** The loss of the application if a failure discards the transaction after its commit was answered. It counts toward the limits of its unit until the transaction is durable at the exposure level. A transaction with `ack: durable` has nothing at risk. */ atRisk?: ValueAtRisk;
 }
 export interface Ticket {
   id: string;

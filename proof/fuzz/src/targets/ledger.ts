@@ -62,6 +62,7 @@ function entryOf(n: number): LedgerEntry {
     endsWithinMs: 1_000 * n,
     hasOtherTokens: n % 2 === 0,
     metadata: n % 5 === 0 ? { order: String(n) } : null,
+    atRisk: n % 7 === 0 ? `${String(n)}.50 EUR` : null,
   };
 }
 

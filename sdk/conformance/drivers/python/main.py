@@ -54,7 +54,7 @@ QUICK: dict[str, float] = {
 WAIT = {"level": "level", "timeoutMs": "timeout"}
 ACK = {"ack": "ack", "maxWaitMs": "max_wait", "onTimeout": "on_timeout", "maxDelayMs": "max_delay", **WAIT}
 RUNS = {"maxAttempts": "max_attempts"}
-EXECUTION = {"isolation": "isolation", "readOnly": "read_only", "metadata": "metadata"}
+EXECUTION = {"isolation": "isolation", "readOnly": "read_only", "metadata": "metadata", "atRisk": "at_risk"}
 ASK = {"level": "level", "waitMs": "wait"}
 
 

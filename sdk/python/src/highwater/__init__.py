@@ -31,7 +31,7 @@ from ._core.wire import (
     TransactionStatus,
     Verdict,
 )
-from ._core.wire_types import Isolation, Outcome, Retry, TransactionState
+from ._core.wire_types import Isolation, Outcome, Retry, TransactionState, ValueAtRisk
 from ._observers import log_events, print_events
 from ._options import (
     BeginOptions,
@@ -134,6 +134,7 @@ __all__ = [
     "TypeDecoders",
     "UnavailableError",
     "UnknownOutcomeError",
+    "ValueAtRisk",
     "Verdict",
     "decode_array",
     "decode_value",

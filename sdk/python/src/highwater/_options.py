@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from ._core.errors import usage_error
 from ._core.requests import AckOptions, ExecutionOptions, HasToken, OnTimeout
-from ._core.wire_types import Ack, Isolation, Mode, Reads
+from ._core.wire_types import Ack, Isolation, Mode, Reads, ValueAtRisk
 
 #: Default length of a wait, in seconds. Every wait has a limit.
 DURABLE_TIMEOUT = 30.0
@@ -43,6 +43,12 @@ class ExecutionFields(TypedDict, total=False):
     """Whether trackers keep the contents, so that they can be read if the transaction is lost.
 
     Default: the gateway's setting.
+    """
+    at_risk: ValueAtRisk | None
+    """What the application loses if a failure discards the transaction after its answer.
+
+    An exact amount and its unit. It counts toward the service's limits of the unit until it is
+    durable. With `ack="durable"` nothing is at risk.
     """
     level: str | None
     """The transaction's level, also for `durable()` and `on_lost()`. Default: the client's."""
@@ -137,6 +143,7 @@ def execution_of(options: ExecutionFields) -> ExecutionOptions:
         max_delay_ms=milliseconds(options.get("max_delay")),
         metadata=options.get("metadata"),
         keep=options.get("keep"),
+        at_risk=options.get("at_risk"),
     )
 
 

@@ -58,15 +58,20 @@ const COUNTED: Readonly<Record<string, string>> = {
   maxPendingAnnouncements: "transactions that no tracker has acknowledged",
 };
 
+/** Limits on values have their unit at the end of the name. */
+const VALUE = /^exposure(Key)?Value([A-Za-z]+)$/;
+
 export function countedText({ name }: Pick<ReportedLimit, "name">): string {
-  return COUNTED[name] ?? name;
+  const [, key, unit] = VALUE.exec(name) ?? [];
+  if (unit === undefined) return COUNTED[name] ?? name;
+  return `${unit} at risk of ${key === undefined ? "all gateways" : "one owner"}`;
 }
 
 /** Numbers of a limit have the unit in which its name ends. */
 export function amountText(name: string, amount: number): string {
   if (name.endsWith("Bytes")) return formatBytes(amount);
   if (name.endsWith("Ms")) return formatMs(amount);
-  return formatCount(Math.round(amount));
+  return VALUE.test(name) ? String(amount) : formatCount(Math.round(amount));
 }
 
 /** From 80% on, gateways slow fast transactions down; at the bound they refuse them. */

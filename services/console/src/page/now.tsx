@@ -113,6 +113,9 @@ function RiskCard({ live }: { live: Live }) {
       <dl class="figures">
         <Figure label="Transactions" value={formatCount(risk.transactions)} tone={tone} />
         <Figure label="Log" value={formatBytes(BigInt(risk.bytes))} />
+        {Object.entries(risk.values ?? {}).map(([unit, { amount }]) => (
+          <Figure key={unit} label={`Value, ${unit}`} value={amount} tone="waiting" />
+        ))}
         <Figure label="Oldest" value={risk.oldestMs === null ? "none" : formatMs(risk.oldestMs)} />
       </dl>
       <p class="muted">

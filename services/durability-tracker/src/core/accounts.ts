@@ -13,8 +13,24 @@ export interface Source {
   readonly announcedAtMs: number;
 }
 
+/** What an attempt counts for. */
+export interface Counted {
+  readonly owner: OwnerAccount;
+  readonly source: Source | null;
+  readonly atRisk: string | null;
+}
+
+/** The sums of one unit, in billionths. */
+export interface UnitSums {
+  readonly amount: bigint;
+  readonly byGateway: ReadonlyMap<string, bigint>;
+  readonly byOwner: ReadonlyMap<bigint, bigint>;
+}
+
 export interface ExposureTotals {
   readonly total: number;
   readonly owners: ReadonlyMap<bigint, OwnerAccount>;
   readonly sources: ReadonlyMap<string, Source>;
+  /** By unit. A unit is absent while nothing has a value in it. */
+  readonly values: ReadonlyMap<string, UnitSums>;
 }

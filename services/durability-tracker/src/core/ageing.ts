@@ -89,8 +89,7 @@ function retireBacklog(state: TrackerState, effects: Effect[]): void {
     (item, stay) => nowMs - item.atMs >= config.keepDurableMs || stay + others > config.maxKept,
   );
   // At risk still, if another level than the one that has it counts.
-  for (const item of left)
-    if (!backlog.hasReached(item, config.exposureLevel)) expose(state, -1, item.owner, item.source);
+  for (const item of left) if (!backlog.hasReached(item, config.exposureLevel)) expose(state, -1, item);
   if (backlog.epoch !== null && left.length > 0) {
     const { epoch } = backlog;
     const departing = left.map(({ offset, id, owner }) => ({ epoch, offset, id, owner: owner.owner }));

@@ -3,7 +3,7 @@ import { type EpochId, type Offset, type OwnedId } from "@highwater/protocol";
 import { addDeadline } from "./delays.ts";
 import { type Source } from "./accounts.ts";
 import { entryKey } from "./entry-key.ts";
-import { countEntry, ownerAccount, sourceOf } from "./exposure.ts";
+import { countEntry, expose, ownerAccount, sourceOf } from "./exposure.ts";
 import {
   amend,
   becomeAnnounced,
@@ -119,8 +119,16 @@ function announcedEntry(
   item: AnnouncedItem,
   about: Partial<Pick<LedgerEntry, "source" | "announcers" | "endsWithinMs" | "origin">>,
 ): LedgerEntry {
-  const { epoch: attempt, metadata = null } = item;
-  return newEntry(state, { ...ownedOf(item), attempt, kind: "write", announced: true, metadata, ...about });
+  const { epoch: attempt, metadata = null, atRisk = null } = item;
+  return newEntry(state, {
+    ...ownedOf(item),
+    attempt,
+    kind: "write",
+    announced: true,
+    metadata,
+    atRisk,
+    ...about,
+  });
 }
 
 /** Its position, or its client's token, was faster than the intent that says the rest. */
@@ -133,10 +141,15 @@ function learnMore(
   if (known === undefined) return;
   const { metadata } = item;
   if (known.metadata === null && metadata !== undefined) watchDelay(state, item);
-  if ("attempt" in known) learnMetadata(state, known, metadata, effects);
-  else if (known.metadata === null && metadata !== undefined) {
-    learnWaiting(state, ownedOf(item), { ...known, metadata }, effects);
+  const atRisk = known.atRisk ?? item.atRisk ?? null;
+  if ("attempt" in known) {
+    if (atRisk !== known.atRisk) learnValue(state, known, atRisk, effects);
+    learnMetadata(state, known, metadata, effects);
+    return;
   }
+  const learned = { ...known, metadata: known.metadata ?? metadata ?? null, atRisk };
+  if (learned.metadata !== known.metadata || atRisk !== known.atRisk)
+    learnWaiting(state, ownedOf(item), learned, effects);
 }
 
 function takePosition(
@@ -150,7 +163,11 @@ function takePosition(
   const position = { epoch, offset };
   const isNew = known === undefined || known.state.kind === "intent";
   if (isNew && isQueued(state, epoch)) {
-    const { owner, metadata } = known ?? { owner: ownerAccount(state, item.owner ?? 0n), metadata: null };
+    const { owner, metadata, atRisk } = known ?? {
+      owner: ownerAccount(state, item.owner ?? 0n),
+      metadata: null,
+      atRisk: null,
+    };
     if (known !== undefined) drop(state, known, effects);
     const atMs = Math.floor(known?.atMs ?? state.nowMs);
     queue(
@@ -162,6 +179,7 @@ function takePosition(
         owner,
         source: known?.source ?? source,
         metadata: metadata ?? item.metadata ?? null,
+        atRisk: atRisk ?? item.atRisk ?? null,
       },
       effects,
     );
@@ -223,6 +241,14 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
     origin: event.position,
   });
   reposition(state, entry, event.position, effects);
+}
+
+/** The value that the entry lacked. */
+function learnValue(state: TrackerState, entry: LedgerEntry, atRisk: string | null, effects: Effect[]): void {
+  if (entry.isExposed) expose(state, -1, entry);
+  amend(entry, { atRisk });
+  if (entry.isExposed) expose(state, 1, entry);
+  effects.push({ kind: "save", entry });
 }
 
 /**

@@ -60,6 +60,7 @@ test("the backlog has the same attempts as a plain list, and marks pass the same
               owner: { owner: 0n, count: 0 },
               source: null,
               metadata: null,
+              atRisk: null,
             };
             backlog.add(item);
             plain.items.push(item);

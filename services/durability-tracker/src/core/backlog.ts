@@ -3,7 +3,7 @@
 // their offsets, so that a mark settles a prefix. Any other attempt is a LedgerEntry.
 // (docs/decisions/0018-most-of-the-ledger-is-a-queue.md)
 import { type EpochId, type Offset, type OwnedId } from "@highwater/protocol";
-import { type OwnerAccount, type Source } from "./accounts.ts";
+import { type Counted, type OwnerAccount, type Source } from "./accounts.ts";
 import { type Waiting, WaitingTable } from "./waiting-table.ts";
 
 interface Cursor {
@@ -99,16 +99,18 @@ export class Backlog {
       if (cursor.mark !== null && item.offset <= cursor.mark) cursor.at++;
   }
 
-  learn(of: OwnedId, metadata: NonNullable<Waiting["metadata"]>): void {
+  learn(of: OwnedId, { metadata, atRisk }: Pick<Waiting, "metadata" | "atRisk">): void {
     const slot = this.#table.find(of);
-    if (slot !== undefined) this.#table.setMetadata(slot, metadata);
+    if (slot === undefined) return;
+    if (metadata !== null) this.#table.setMetadata(slot, metadata);
+    if (atRisk !== null) this.#table.setAtRisk(slot, atRisk);
   }
 
   /**
    * Advances a level's mark, and visits the attempts that it passes now, lowest first. Returns
    * their number.
    */
-  advance(level: string, mark: Offset, visit?: (owner: OwnerAccount, source: Source | null) => void): number {
+  advance(level: string, mark: Offset, visit?: (of: Counted) => void): number {
     const cursor = this.#cursors.get(level);
     if (cursor === undefined || (cursor.mark !== null && mark <= cursor.mark)) return 0;
     const from = cursor.at;
@@ -117,7 +119,11 @@ export class Backlog {
     if (visit === undefined) return cursor.at - from;
     for (let at = from; at < cursor.at; at++) {
       const slot = this.#order[at] ?? 0;
-      visit(this.#table.owner(slot), this.#table.source(slot));
+      visit({
+        owner: this.#table.owner(slot),
+        source: this.#table.source(slot),
+        atRisk: this.#table.atRisk(slot),
+      });
     }
     return cursor.at - from;
   }

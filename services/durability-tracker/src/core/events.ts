@@ -17,6 +17,8 @@ export interface AnnouncedItem {
   /** The level of `maxDelayMs`. Absent: the strongest. */
   readonly level?: string;
   readonly metadata?: Readonly<Record<string, string>>;
+  /** An amount and its unit. */
+  readonly atRisk?: string;
 }
 
 export type ReceiptFact =

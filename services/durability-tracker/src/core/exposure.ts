@@ -1,8 +1,21 @@
 // Counts what is at risk now: announced, committed and not yet durable at the exposure level, by
 // owner and by gateway. Counts as transactions change state, so that a report costs nothing per
 // transaction.
-import { type EpochId, type Offset } from "@highwater/protocol";
-import { type ExposureTotals, type OwnerAccount, type Source } from "./accounts.ts";
+import {
+  type EpochId,
+  type ExposureReport,
+  formatAmount,
+  type Offset,
+  parseAtRisk,
+  valueOf,
+} from "@highwater/protocol";
+import {
+  type Counted,
+  type ExposureTotals,
+  type OwnerAccount,
+  type Source,
+  type UnitSums,
+} from "./accounts.ts";
 import { levelBit } from "./levels.ts";
 import { markIn } from "./marks.ts";
 import { currentEpoch } from "./topology.ts";
@@ -22,6 +35,8 @@ export interface Exposure {
   readonly byGateway: Readonly<Record<string, number>>;
   /** Only the owners with the most transactions. */
   readonly byOwner: Readonly<Record<string, number>>;
+  /** Sums of `atRisk`, by unit; absent where there are none. */
+  readonly values?: NonNullable<ExposureReport["values"]>;
 }
 
 type OwnedEntry = Pick<Own<LedgerEntry>, "owner" | "source" | "isExposed">;
@@ -52,15 +67,37 @@ export function sourceOf(state: TrackerState, gateway: string, region: string): 
 }
 
 /** Counts one transaction more, or one less, at risk. */
-export function expose(
+export function expose(state: TrackerState, by: 1 | -1, { owner, source, atRisk }: Counted): void {
+  own(state).total += by;
+  const account: Own<OwnerAccount> = owner;
+  account.count += by;
+  const gateway: Own<Source> | null = source;
+  if (gateway !== null) gateway.count += by;
+  if (atRisk !== null) exposeValue(state, by, { owner, source, atRisk });
+}
+
+function exposeValue(
   state: TrackerState,
   by: 1 | -1,
-  owner: Own<OwnerAccount>,
-  source: Own<Source> | null,
+  { owner, source, atRisk }: Counted & { readonly atRisk: string },
 ): void {
-  own(state).total += by;
-  owner.count += by;
-  if (source !== null) source.count += by;
+  const read = parseAtRisk(atRisk);
+  if (read === undefined) return;
+  const { unit, amount } = valueOf(read);
+  const values = own(state).values as Map<string, Own<UnitSums>>;
+  let sums = values.get(unit);
+  if (sums === undefined) values.set(unit, (sums = { amount: 0n, byGateway: new Map(), byOwner: new Map() }));
+  const change = BigInt(by) * amount;
+  sums.amount += change;
+  addTo(sums.byOwner, owner.owner, change);
+  if (source !== null) addTo(sums.byGateway, source.gateway, change);
+  if (sums.amount === 0n) values.delete(unit);
+}
+
+function addTo<K>(sums: Map<K, bigint>, key: K, change: bigint): void {
+  const sum = (sums.get(key) ?? 0n) + change;
+  if (sum === 0n) sums.delete(key);
+  else sums.set(key, sum);
 }
 
 /** Updates the counts after a change of an entry. */
@@ -70,7 +107,7 @@ export function countEntry(state: TrackerState, entry: LedgerEntry): void {
   const own: OwnedEntry = entry;
   own.isExposed = isExposed;
   if (isExposed) enlist(state, entry);
-  expose(state, isExposed ? 1 : -1, entry.owner, entry.source);
+  expose(state, isExposed ? 1 : -1, entry);
 }
 
 /** Sets the gateway that has announced the entry. */
@@ -100,6 +137,7 @@ function isAtRisk(state: TrackerState, entry: LedgerEntry): boolean {
 export function countAnew(state: TrackerState): void {
   const totals = own(state);
   totals.total = 0;
+  totals.values.clear();
   const accounts: Own<OwnerAccount | Source>[] = [...totals.owners.values(), ...totals.sources.values()];
   for (const account of accounts) account.count = 0;
   state.ledger.backlog.replaceAccounts(
@@ -107,8 +145,7 @@ export function countAnew(state: TrackerState): void {
     (source) => listed(state, source),
   );
   for (const item of state.ledger.backlog)
-    if (!state.ledger.backlog.hasReached(item, state.config.exposureLevel))
-      expose(state, 1, item.owner, item.source);
+    if (!state.ledger.backlog.hasReached(item, state.config.exposureLevel)) expose(state, 1, item);
   for (const entry of state.ledger.entries.values()) {
     const own: OwnedEntry = entry;
     own.isExposed = false;
@@ -157,7 +194,23 @@ export function exposure(state: TrackerState): Exposure {
     byOwner: Object.fromEntries(
       most.slice(0, MAX_OWNERS_REPORTED).map(({ owner, count }) => [owner.toString(), count]),
     ),
+    ...(state.exposure.values.size > 0 && { values: valuesAtRisk(state) }),
   };
+}
+
+function valuesAtRisk({ exposure: { values } }: TrackerState): NonNullable<Exposure["values"]> {
+  const report = [...values].map(([unit, { amount, byGateway, byOwner }]) => {
+    const most = [...byOwner]
+      .sort(([, a], [, b]) => (a < b ? 1 : a > b ? -1 : 0))
+      .slice(0, MAX_OWNERS_REPORTED);
+    const sums = {
+      amount: formatAmount(amount),
+      byGateway: Object.fromEntries([...byGateway].map(([gateway, sum]) => [gateway, formatAmount(sum)])),
+      byOwner: Object.fromEntries(most.map(([owner, sum]) => [owner.toString(), formatAmount(sum)])),
+    };
+    return [unit, sums] as const;
+  });
+  return Object.fromEntries(report);
 }
 
 function bytesAtRisk(state: TrackerState, epoch: EpochId | null, level: string): Offset {

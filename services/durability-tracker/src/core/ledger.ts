@@ -1,7 +1,7 @@
 // The ledger: attempts that were announced or asked about, and their indexes. Only this file moves
 // an entry from one state to another; placing.ts and proof.ts decide which state.
 import { type EpochId, maxOffset, type OwnedId, type TxnId, ZERO } from "@highwater/protocol";
-import { type OwnerAccount, type Source } from "./accounts.ts";
+import { type Counted, type Source } from "./accounts.ts";
 import { type Backlog } from "./backlog.ts";
 import { entryKey } from "./entry-key.ts";
 import { attribute, countEntry, expose, listed, ownerAccount } from "./exposure.ts";
@@ -42,6 +42,7 @@ export function newEntry(
     announcers: [],
     endsWithinMs: 0,
     metadata: null,
+    atRisk: null,
     ...rest,
     owner: ownerAccount(state, owner),
   };
@@ -207,7 +208,7 @@ export function queue(state: TrackerState, item: Waiting, effects: Effect[]): vo
   const owner = ownerAccount(state, item.owner.owner);
   const source = item.source === null ? null : listed(state, item.source);
   backlog.add({ ...item, owner, source });
-  if (!backlog.hasReached(item, config.exposureLevel)) expose(state, 1, owner, source);
+  if (!backlog.hasReached(item, config.exposureLevel)) expose(state, 1, { ...item, owner, source });
   effects.push({ kind: "save_waiting", item });
 }
 
@@ -216,7 +217,7 @@ export function requeue(state: TrackerState, item: Waiting): void {
   const ledger = own(state);
   ledger.backlog.add(item);
   ledger.highestPending = maxOffset(ledger.highestPending, item.offset);
-  if (!ledger.backlog.hasReached(item, state.config.exposureLevel)) expose(state, 1, item.owner, item.source);
+  if (!ledger.backlog.hasReached(item, state.config.exposureLevel)) expose(state, 1, item);
 }
 
 /** Restores the epoch in which the backlog waits. Its marks have been restored before. */
@@ -250,13 +251,13 @@ function unqueueAll(state: TrackerState): void {
   const { backlog } = state.ledger;
   const { epoch } = backlog;
   for (const item of backlog) {
-    if (!backlog.hasReached(item, state.config.exposureLevel)) expose(state, -1, item.owner, item.source);
+    if (!backlog.hasReached(item, state.config.exposureLevel)) expose(state, -1, item);
     if (epoch !== null) makeEntry(state, epoch, item);
   }
 }
 
 function makeEntry(state: TrackerState, attempt: EpochId, item: Waiting): void {
-  const { id, offset, atMs, owner, source, metadata } = item;
+  const { id, offset, atMs, owner, source, metadata, atRisk } = item;
   const position = { epoch: attempt, offset };
   let reached = 0;
   for (const { name } of state.config.levels)
@@ -273,17 +274,18 @@ function makeEntry(state: TrackerState, attempt: EpochId, item: Waiting): void {
     reached,
     atMs,
     metadata,
+    atRisk,
   });
 }
 
-/** Adds missing metadata to an attempt of the backlog. */
-export function learnWaiting(
-  state: TrackerState,
-  of: OwnedId,
-  item: Waiting & { readonly metadata: NonNullable<Waiting["metadata"]> },
-  effects: Effect[],
-): void {
-  own(state).backlog.learn(of, item.metadata);
+/** Adds missing metadata, or a missing value, to an attempt of the backlog. */
+export function learnWaiting(state: TrackerState, of: OwnedId, item: Waiting, effects: Effect[]): void {
+  const { backlog } = own(state);
+  const before = backlog.get(of);
+  const isCounted = before !== undefined && !backlog.hasReached(item, state.config.exposureLevel);
+  if (isCounted) expose(state, -1, before);
+  backlog.learn(of, item);
+  if (isCounted) expose(state, 1, item);
   effects.push({ kind: "save_waiting", item });
 }
 
@@ -366,8 +368,8 @@ function settleBacklog(state: TrackerState, epoch: EpochId, effects: Effect[]): 
     if (mark === null) continue;
     if (state.ledger.publishesDurable) publishDurable(state, name, backlog.upTo(name, mark), effects);
     const isCounted = name === config.exposureLevel;
-    const leave = (owner: OwnerAccount, source: Source | null): void => {
-      expose(state, -1, owner, source);
+    const leave = (of: Counted): void => {
+      expose(state, -1, of);
     };
     const passed = backlog.advance(name, mark, isCounted ? leave : undefined);
     publishPassed(state, name, passed, effects);

@@ -61,6 +61,7 @@ const entry: fc.Arbitrary<SavedEntry> = fc
     hasOtherTokens: fc.boolean(),
     owner: fc.bigInt({ min: 0n, max: 2n ** 128n - 1n }),
     source: fc.option(fc.record({ gateway: fc.string(), region: fc.string() }, plain)),
+    atRisk: fc.option(fc.constantFrom("12.50 EUR", "0.000000001 BTC")),
     metadata: fc.option(
       fc.dictionary(fc.string({ maxLength: 8 }), fc.string({ maxLength: 8 }), { noNullPrototype: true }),
     ),
@@ -88,9 +89,9 @@ function live({ owner, source, ...rest }: SavedEntry): LedgerEntry {
 
 test("one of the backlog is read back as it was written, and the keys sort as the offsets do", () => {
   fc.assert(
-    fc.property(entry, offset, offset, ({ id, metadata, owner, source }, one, other) => {
-      const saved: SavedWaiting = { id, offset: one, metadata, owner, source };
-      const item: Waiting = { ...live({ ...blank, id, owner, source }), offset: one, metadata };
+    fc.property(entry, offset, offset, ({ id, metadata, atRisk, owner, source }, one, other) => {
+      const saved: SavedWaiting = { id, offset: one, metadata, atRisk, owner, source };
+      const item: Waiting = { ...live({ ...blank, id, owner, source }), offset: one, metadata, atRisk };
       const { key, body } = encodeWaiting(item);
       assert.deepEqual(decodeWaiting(key, body), saved);
       const after = encodeWaiting({ ...item, offset: other }).key;
@@ -102,6 +103,7 @@ test("one of the backlog is read back as it was written, and the keys sort as th
 });
 
 const blank: SavedEntry = {
+  atRisk: null,
   key: "",
   id: txnId(1),
   attempt: epochId(1),
@@ -176,6 +178,7 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
         const again = restore(it.state.config, it.nowMs, saved(it));
         assert.deepEqual(keysOf(again), keysOf(it.state));
         assert.deepEqual(exposure(again).byOwner, exposure(it.state).byOwner);
+        assert.deepEqual(exposure(again).values, exposure(it.state).values);
         const { standing } = it.state.topology;
         if (standing.kind !== "following") return;
         const followed = {

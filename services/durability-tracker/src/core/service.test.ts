@@ -50,6 +50,45 @@ test("what is at risk is counted by region, gateway and owner, until the exposur
   assert.deepEqual(later.byOwner, { "7": 1 });
 });
 
+test("values at risk are summed exactly, by unit, gateway and owner, until nothing of them is left", () => {
+  const it = new Driven({ exposureLevel: "region" });
+  const disk = new Disk(it.state);
+  it.follow(first);
+  const of = (n: number, atRisk: string, owner = 5n) =>
+    ({
+      kind: "intent",
+      id: txnId(n),
+      epoch: epochId(1),
+      owner,
+      by: `g.${String(n)}`,
+      endsWithinMs: 1,
+      atRisk,
+    }) as const;
+  announce(it, east, of(1, "0.10 EUR"), of(2, "0.20 EUR"), of(4, "3 BTC"));
+  assert.equal(exposure(it.state).values, undefined, "not committed yet");
+  announce(it, east, position(1, 80, 5n), position(2, 90, 5n), position(4, 95, 5n));
+  // The position is here before the announcement that has the value.
+  announce(it, west, position(3, 100, 7n));
+  announce(it, west, of(3, "1000000000000000.01 EUR", 7n));
+  assert.deepEqual(exposure(it.state).values, {
+    EUR: {
+      amount: "1000000000000000.31",
+      byGateway: { "g-east": "0.3", "g-west": "1000000000000000.01" },
+      byOwner: { "7": "1000000000000000.01", "5": "0.3" },
+    },
+    BTC: { amount: "3", byGateway: { "g-east": "3" }, byOwner: { "5": "3" } },
+  });
+  for (const effect of it.effects) disk.take(effect, it.state);
+  const again = restore(it.state.config, it.nowMs, disk.read());
+  assert.deepEqual(exposure(again).values, exposure(it.state).values);
+  it.follow(first, record(2, { node: "b", fork: 85, start: 110, commanded: true }));
+  assert.equal(exposure(it.state).values?.["EUR"]?.amount, "1000000000000000.31", "being looked up");
+  it.answer(120);
+  it.positions(130, {});
+  it.sleep(20_000);
+  assert.deepEqual(exposure(it.state).values?.["EUR"]?.byOwner, { "5": "0.1" }, "the others are lost");
+});
+
 test("what is at risk has no size where positions do not count bytes", () => {
   const it = new Driven({ exposureLevel: "region", countsBytes: false });
   it.follow(first);

@@ -71,7 +71,7 @@ export function initialState(config: CoreConfig, nowMs: number): Tracker {
       nextRequest: 1,
       brokenPromises: new Set(),
     },
-    exposure: { total: 0, owners: new Map(), sources: new Map() },
+    exposure: { total: 0, owners: new Map(), sources: new Map(), values: new Map() },
   });
   restoreBacklog(state, null);
   makeHeaps(state);
@@ -108,7 +108,7 @@ export type SavedEntry = Omit<LedgerEntry, "owner" | "source" | "isExposed"> & {
 type SavedSource = Pick<Source, "gateway" | "region">;
 
 /** An attempt of the backlog on disk. */
-export type SavedWaiting = Pick<Waiting, "id" | "offset" | "metadata"> & {
+export type SavedWaiting = Pick<Waiting, "id" | "offset" | "metadata" | "atRisk"> & {
   readonly owner: bigint;
   readonly source: SavedSource | null;
 };
@@ -175,6 +175,6 @@ function restoredAccounts(
 /** Restores part of the backlog, which can have a million attempts. Only before the first step. */
 export function restoreWaiting(state: TrackerState, waiting: Iterable<SavedWaiting>): void {
   const atMs = Math.floor(state.nowMs);
-  for (const { id, offset, metadata, owner, source } of waiting)
-    requeue(state, { id, offset, atMs, metadata, ...restoredAccounts(state, owner, source) });
+  for (const { id, offset, metadata, atRisk, owner, source } of waiting)
+    requeue(state, { id, offset, atMs, metadata, atRisk, ...restoredAccounts(state, owner, source) });
 }

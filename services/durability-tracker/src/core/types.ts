@@ -182,6 +182,8 @@ export interface LedgerEntry {
   /** It is counted in the book of what is at risk. */
   readonly isExposed: boolean;
   readonly metadata: Readonly<Record<string, string>> | null;
+  /** An amount and its unit; null: none. */
+  readonly atRisk: string | null;
 }
 
 /** A client asks for a report if it is not durable at the level by then. */

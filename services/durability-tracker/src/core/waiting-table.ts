@@ -11,6 +11,8 @@ export interface Waiting {
   readonly owner: OwnerAccount;
   readonly source: Source | null;
   readonly metadata: Readonly<Record<string, string>> | null;
+  /** An amount and its unit; null: none. */
+  readonly atRisk: string | null;
 }
 
 const MIN_SLOTS = 1_024;
@@ -73,6 +75,7 @@ export class WaitingTable {
   #owners = new Uint32Array(0);
   #sources = new Uint32Array(0);
   readonly #metadata = new Map<number, NonNullable<Waiting["metadata"]>>();
+  readonly #atRisk = new Map<number, string>();
   readonly #ownerAccounts = new Shared<OwnerAccount>();
   readonly #sourceAccounts = new Shared<Source | null>();
   /** Slot + 1 by hash of the id, the next free place after a collision; 0: none. */
@@ -97,6 +100,7 @@ export class WaitingTable {
     this.#owners[slot] = this.#ownerAccounts.take(item.owner);
     this.#sources[slot] = this.#sourceAccounts.take(item.source);
     if (item.metadata !== null) this.#metadata.set(slot, item.metadata);
+    if (item.atRisk !== null) this.#atRisk.set(slot, item.atRisk);
     this.#enter(slot);
     return slot;
   }
@@ -121,6 +125,7 @@ export class WaitingTable {
       owner: this.owner(slot),
       source: this.source(slot),
       metadata: this.#metadata.get(slot) ?? null,
+      atRisk: this.atRisk(slot),
     };
   }
 
@@ -144,6 +149,14 @@ export class WaitingTable {
     return this.#sourceAccounts.get(this.#sources[slot] ?? 0);
   }
 
+  atRisk(slot: number): string | null {
+    return this.#atRisk.get(slot) ?? null;
+  }
+
+  setAtRisk(slot: number, atRisk: string): void {
+    this.#atRisk.set(slot, atRisk);
+  }
+
   setMetadata(slot: number, metadata: NonNullable<Waiting["metadata"]>): void {
     this.#metadata.set(slot, metadata);
   }
@@ -152,6 +165,7 @@ export class WaitingTable {
     this.#leave(slot);
     this.#large.delete(slot);
     this.#metadata.delete(slot);
+    this.#atRisk.delete(slot);
     this.#ownerAccounts.release(this.#owners[slot] ?? 0);
     this.#sourceAccounts.release(this.#sources[slot] ?? 0);
     this.#free.push(slot);

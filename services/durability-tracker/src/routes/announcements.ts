@@ -135,13 +135,14 @@ function announcedItem(item: Announcement): AnnouncedItem | null {
   const owner = item.owner === undefined ? NOBODY : BigInt(item.owner);
   if (item.kind === "withdrawn") return { ...base, owner, by: item.by };
   if (item.kind === "position") return { ...base, owner, offset: BigInt(item.offset) as Offset };
-  const { by, endsWithinMs, metadata, maxDelayMs, level } = item;
+  const { by, endsWithinMs, metadata, maxDelayMs, level, atRisk } = item;
   return {
     ...base,
     owner,
     by,
     endsWithinMs,
     ...(metadata !== undefined && { metadata }),
+    ...(atRisk !== undefined && { atRisk }),
     ...(maxDelayMs !== undefined && { maxDelayMs }),
     ...(level !== undefined && { level }),
   };

@@ -6,6 +6,7 @@ import {
   type MarksResponse,
   validate,
   VerdictsRequest,
+  ofOwner,
 } from "@highwater/protocol";
 import { callerOf, NOBODY, type Principal, requireScope, responseOf } from "@highwater/service";
 import { levelNames } from "../core/index.ts";
@@ -39,9 +40,7 @@ export function durabilityRoutes(scope: FastifyInstance, { loop, verdicts }: Dur
         retryAfterMs: 1_000,
       });
     if (principal.isEveryOwner === true) return report;
-    const own = principal.owner.toString();
-    const count = report.byOwner[own];
-    return { ...report, byOwner: count === undefined ? {} : { [own]: count } };
+    return ofOwner(report, principal.owner.toString());
   });
 
   scope.post("/v1/durability/verdicts", (request) => {

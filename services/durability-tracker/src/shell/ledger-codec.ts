@@ -19,11 +19,12 @@ interface SavedPosition {
  * The same with offsets as texts. Metadata are a client's: as a text of their own, whatever they
  * say stays theirs.
  */
-type EntryBody = Omit<SavedEntry, "origin" | "state" | "owner" | "metadata"> & {
+type EntryBody = Omit<SavedEntry, "origin" | "state" | "owner" | "metadata" | "atRisk"> & {
   readonly origin: SavedPosition | null;
   readonly state: Exclude<LedgerEntry["state"], { kind: "pending" | "absent" }> | PositionedState;
   readonly owner: string;
   readonly metadata: string | null;
+  readonly atRisk?: string;
 };
 
 type PositionedState =
@@ -33,7 +34,7 @@ type PositionedState =
 export function encodeEntry(entry: LedgerEntry): string {
   const { key, id, attempt, kind, announced, origin, reached, atMs, source, metadata, hasOtherTokens } =
     entry;
-  const { announcers, endsWithinMs } = entry;
+  const { atRisk, announcers, endsWithinMs } = entry;
   const body: EntryBody = {
     key,
     id,
@@ -50,6 +51,7 @@ export function encodeEntry(entry: LedgerEntry): string {
     owner: entry.owner.owner.toString(),
     source: source === null ? null : { gateway: source.gateway, region: source.region },
     metadata: metadata === null ? null : JSON.stringify(metadata),
+    ...(atRisk !== null && { atRisk }),
   };
   return JSON.stringify(body);
 }
@@ -82,6 +84,7 @@ export function decodeEntry(text: string): SavedEntry {
     origin: body.origin === null ? null : readPosition(body.origin),
     state: readState(body.state),
     owner: BigInt(body.owner),
+    atRisk: body.atRisk ?? null,
     metadata: body.metadata === null ? null : (JSON.parse(body.metadata) as LedgerEntry["metadata"]),
   };
 }
@@ -96,11 +99,12 @@ function readState(state: EntryBody["state"]): LedgerEntry["state"] {
 }
 
 /** `{ key, body }`: keys sort as their offsets do. */
-export function encodeWaiting({ id, offset, owner, source, metadata }: Waiting): {
+export function encodeWaiting({ id, offset, owner, source, metadata, atRisk }: Waiting): {
   key: string;
   body: string;
 } {
   const body = [owner.owner.toString(), source?.gateway ?? null, source?.region ?? null, metadata];
+  if (atRisk !== null) body.push(atRisk);
   const name = ownedName({ id, owner: owner.owner });
   return { key: `${sortable(offset)}/${name}`, body: JSON.stringify(body) };
 }
@@ -130,17 +134,18 @@ export function decodeDeparted(number: string, text: string): Departed {
   };
 }
 
-type WaitingBody = [string, string | null, string | null, SavedWaiting["metadata"]];
+type WaitingBody = [string, string | null, string | null, SavedWaiting["metadata"], string?];
 
 export function decodeWaiting(key: string, body: string): SavedWaiting {
   const slash = key.indexOf("/");
-  const [owner, gateway, region, metadata] = JSON.parse(body) as WaitingBody;
+  const [owner, gateway, region, metadata, atRisk = null] = JSON.parse(body) as WaitingBody;
   return {
     id: key.slice(slash + 1, slash + 1 + UUID_CHARS) as TxnId,
     offset: BigInt(unsortable(key.slice(0, slash))) as Offset,
     owner: BigInt(owner),
     source: gateway === null || region === null ? null : { gateway, region },
     metadata,
+    atRisk,
   };
 }
 

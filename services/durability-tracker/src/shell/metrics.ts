@@ -122,6 +122,12 @@ export class TrackerMetrics extends MetricSet implements Subscriber {
 
   #registerExposure({ state }: TrackerMetricsContext): void {
     const labels = (): { level: string } => ({ level: state().config.exposureLevel });
+    this.read(TRACKER.exposedValue, () =>
+      Object.entries(exposure(state()).values ?? {}).map(([unit, { amount }]) => ({
+        labels: { unit },
+        value: Number(amount),
+      })),
+    );
     this.read(TRACKER.exposed, () => [{ labels: labels(), value: exposure(state()).transactions }]);
     this.read(TRACKER.exposedByRegion, () =>
       Object.entries(exposure(state()).byRegion).map(([region, value]) => ({ labels: { region }, value })),

@@ -1,7 +1,7 @@
 // The SSE stream of marks and epochs. It sends state: a client that connects, to any tracker, first
 // gets the current state, so a resumed stream misses nothing that still matters.
 import { type ServerResponse } from "node:http";
-import { type EpochId, type ExposureReport, type Marks, type StallEvent } from "@highwater/protocol";
+import { type EpochId, type ExposureReport, type Marks, type StallEvent, ofOwner } from "@highwater/protocol";
 import { currentRecord, exposure, type TrackerState } from "../core/index.ts";
 import { type Subscriber } from "./reports.ts";
 
@@ -55,7 +55,7 @@ export class MarkStream implements Subscriber {
     if (marks !== null) hello += this.#event(marks.seq, "mark", marks);
     const risk = viewer.wantsExposure ? exposureReport(state) : null;
     if (risk !== null) {
-      const seen = viewer.seesOwners ? risk : { ...risk, byOwner: {} };
+      const seen = viewer.seesOwners ? risk : ofOwner(risk, null);
       hello += this.#event(currentRecord(state)?.seq ?? 0, "exposure", seen);
     }
     response.write(hello);
@@ -96,7 +96,7 @@ export class MarkStream implements Subscriber {
     this.#exposure = text;
     const seq = currentRecord(state)?.seq ?? 0;
     const all = this.#event(seq, "exposure", report);
-    const withoutOwners = this.#event(seq, "exposure", { ...report, byOwner: {} });
+    const withoutOwners = this.#event(seq, "exposure", ofOwner(report, null));
     for (const [client, { seesOwners }] of listeners) write(client, seesOwners ? all : withoutOwners);
   }
 

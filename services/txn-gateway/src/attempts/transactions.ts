@@ -156,7 +156,7 @@ export class Transactions {
   async #runOnce(run: Run): Promise<{ committed: Committed; attempt: Attempt }> {
     const { request, caller, trace } = run;
     const { active, primary, exposure, config, outcomes, refusals } = this.#parts;
-    const { id, ack, readOnly } = request;
+    const { id, ack, readOnly, atRisk } = request;
     const { owner } = caller.principal;
     checkIdWindow(id, {
       nowMs: primary.knownServerMs(),
@@ -174,7 +174,7 @@ export class Transactions {
       if (active.size > this.#activeMax) throw this.#full();
       if (owner !== NOBODY && active.countOf(owner) > this.#ownerMax) throw this.#shareFull();
       const primaryEpoch = await primary.admit();
-      const { exposed, slow } = readOnly ? UNCOUNTED : exposure.admit(owner, ack);
+      const { exposed, slow } = readOnly ? UNCOUNTED : exposure.admit(owner, ack, atRisk);
       if (slow !== null) await slow;
       const digest = readOnly ? 0n : digestOf(request);
       const tag = this.#parts.keys.receiptTag(owner, id);

@@ -7,7 +7,7 @@
 // that is not in that history by then is lost already and no longer at risk. So the gateway asks
 // for no verdicts, gives nothing up before its outcome is final, and no failover makes room for
 // more than was allowed before.
-import { type EpochId, type Offset } from "@highwater/protocol";
+import { type EpochId, type Offset, type Value } from "@highwater/protocol";
 import { Fifo } from "./fifo.ts";
 import { type Exposed, Tally } from "./tally.ts";
 
@@ -59,12 +59,15 @@ export class Account {
   }
 
   /** Counts a transaction that is about to run. `commit` or `release` ends the reservation. */
-  reserve(owner: bigint): Exposed {
+  reserve(owner: bigint, value: Value | null = null): Exposed {
     let tally = this.#owners.get(owner);
     if (tally === undefined) this.#owners.set(owner, (tally = new Tally(owner)));
     tally.reserved++;
     this.total.reserved++;
-    return { owner: tally, state: "reserved", offset: ZERO, atMs: 0, trace: null };
+    const exposed: Exposed = { owner: tally, state: "reserved", offset: ZERO, atMs: 0, trace: null, value };
+    tally.addValue(exposed, "reserved", 1n);
+    this.total.addValue(exposed, "reserved", 1n);
+    return exposed;
   }
 
   /**
@@ -155,15 +158,17 @@ export class Account {
     return above + this.#carriedBytes;
   }
 
-  #unreserve({ owner }: Exposed): void {
-    owner.reserved--;
-    this.total.reserved--;
+  #unreserve(exposed: Exposed): void {
+    for (const tally of [exposed.owner, this.total]) {
+      tally.reserved--;
+      tally.addValue(exposed, "reserved", -1n);
+    }
   }
 
   #settle(exposed: Exposed): void {
     exposed.state = "over";
-    this.total.remove();
-    exposed.owner.remove();
+    this.total.remove(exposed);
+    exposed.owner.remove(exposed);
     this.#forget(exposed.owner);
   }
 

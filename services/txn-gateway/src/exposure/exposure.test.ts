@@ -34,7 +34,7 @@ function makeExposure(
   const exposure = new Exposure(
     { clock, log, metrics, announcements: { pending: () => state.unacknowledged, max: 1_000 } },
     {
-      settings: { level: "region", gateways: options.gateways ?? 1, limits },
+      settings: { level: "region", gateways: options.gateways ?? 1, units: ["EUR", "BTC"], limits },
       ...{ gateway: "g1", region: "r", hasTrackers: true, isConnected: () => state.isConnected },
     },
   );
@@ -327,11 +327,71 @@ test("without trackers it is unknown what is durable: nothing is counted, nothin
   const exposure = new Exposure(
     { clock, log: new MemoryLog(), metrics: new Metrics(), announcements: { pending: () => 0, max: 1 } },
     {
-      settings: { level: "region", gateways: 1, limits: [{ ...TRANSACTIONS, value: 1 }] },
+      settings: { level: "region", gateways: 1, units: [], limits: [{ ...TRANSACTIONS, value: 1 }] },
       ...{ gateway: "g1", region: "r", hasTrackers: false, isConnected: () => false },
     },
   );
   for (let count = 0; count < 5; count++)
     assert.deepEqual(exposure.admit(0n, "commit"), { exposed: null, slow: null });
   exposure.check(0n, "durable");
+});
+
+const eur = (amount: string) => ({ amount, unit: "EUR" });
+const valueLimit = (scope: "all" | "key", amount: string): ExposureLimit => ({
+  ...{ name: "exposureValueEUR", scope, measure: "value", value: Number(amount) },
+  exact: eur(amount),
+});
+
+test("a value has to fit into its limit, exactly; safe transactions and other units need no room", () => {
+  const { exposure } = makeExposure([valueLimit("key", "0.3")]);
+  const admit = (amount: string, owner = 1n) => exposure.admit(owner, "commit", eur(amount)).exposed;
+  const first = admit("0.1");
+  admit("0.2");
+  const { limit, detail } = refusal(() => admit("0.000000001"));
+  assert.deepEqual(limit, { name: "exposureValueEUR", value: 0.3 });
+  assert.match(detail ?? "", /exposureValueEUR is 0\.3, the limit 0\.3/);
+  admit("0.3", 2n);
+  exposure.admit(1n, "commit", { amount: "9", unit: "BTC" });
+  assert.equal(exposure.admit(1n, "durable", eur("1000")).exposed?.value, null);
+  assert.ok(first !== null);
+  exposure.commit(first, EPOCH, at(100));
+  refusal(() => admit("0.1"));
+  exposure.advance(EPOCH_A, at(100));
+  const again = admit("0.1");
+  assert.ok(again !== null);
+  exposure.release(again);
+  admit("0.1");
+  const [sample] = exposure.samples();
+  assert.deepEqual([sample?.used, sample?.bound], [0.3, 0.3]);
+});
+
+test("a value that no budget can hold, and a unit that has none, are wrong requests", () => {
+  const { exposure } = makeExposure([valueLimit("all", "5")]);
+  const wrong = (atRisk: { amount: string; unit: string }, why: RegExp): void => {
+    assert.throws(
+      () => exposure.admit(0n, "commit", atRisk),
+      (error: HighwaterError) => error.code === "invalid_request" && why.test(error.details.detail ?? ""),
+    );
+  };
+  wrong(eur("5.01"), /5\.01 EUR is more than the limit exposureValueEUR of 5 in all; ask for ack: durable/);
+  wrong({ amount: "1", unit: "EURO" }, /EURO is not configured; use one of EUR, BTC/);
+});
+
+test("values on other gateways, and of an earlier life of this one, count; without reports each has a share", async () => {
+  const { exposure, clock, state } = makeExposure([valueLimit("all", "100"), valueLimit("key", "60")], {
+    gateways: 2,
+  });
+  const admit = (amount: string, owner = 7n) => exposure.admit(owner, "commit", eur(amount)).exposed;
+  const sums = (mine: string, others: string, owner: string) => ({
+    EUR: { amount: "80", byGateway: { g1: mine, g2: others }, byOwner: { "7": owner } },
+  });
+  exposure.observe(report({ transactions: 2, byGateway: { g1: 1, g2: 1 }, values: sums("30", "50", "40") }));
+  refusal(() => admit("20.01"));
+  admit("20");
+  refusal(() => admit("0.5", 8n));
+  // The report has the committed one by now, which counts once.
+  state.isConnected = false;
+  refusal(() => admit("30.01", 8n));
+  admit("30", 8n);
+  await clock.advance(1);
 });

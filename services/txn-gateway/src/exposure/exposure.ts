@@ -7,7 +7,13 @@ import {
   type ExposureReport,
   HighwaterError,
   type Offset,
+  type ValueAtRisk,
+  formatAmount,
+  parseAmount,
   parseOffset,
+  roughAmount,
+  type Value,
+  valueOf,
 } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type HistogramSeries, type Log } from "@highwater/service";
@@ -128,30 +134,49 @@ export class Exposure {
   /**
    * Counts a write transaction that is about to run; `commit` or `release` must follow.
    * Errors: `exposure_limit`, and it is not counted. A safe one waits for its mark and is not
-   * slowed down.
+   * slowed down, and has no value at risk: its client relies on nothing before.
    */
-  admit(owner: bigint, ack: Ack): Admitted {
+  admit(owner: bigint, ack: Ack, atRisk?: ValueAtRisk): Admitted {
+    const value = this.#valueOf(ack, atRisk);
     if (!this.#options.hasTrackers) return UNCOUNTED;
-    const delayMs = this.check(owner, ack);
+    const delayMs = this.#delayMs(owner, ack, value);
     if (delayMs > 0) this.#parts.metrics.exposureDelays.add();
-    const exposed = this.#account.reserve(owner);
+    const exposed = this.#account.reserve(owner, value);
     return { exposed, slow: delayMs > 0 ? sleep(this.#parts.clock, delayMs) : null };
   }
 
   /** Admits one that was slowed down before, when it began. Errors: as `admit`. */
-  admitBegun(owner: bigint, ack: Ack): Exposed | null {
+  admitBegun(owner: bigint, ack: Ack, atRisk?: ValueAtRisk): Exposed | null {
+    const value = this.#valueOf(ack, atRisk);
     if (!this.#options.hasTrackers) return null;
-    this.#checkLimits(owner, ack);
-    return this.#account.reserve(owner);
+    this.#checkLimits(owner, ack, value);
+    return this.#account.reserve(owner, value);
+  }
+
+  /** Errors: `invalid_request` for a unit that no limit names. */
+  #valueOf(ack: Ack, atRisk: ValueAtRisk | undefined): Value | null {
+    if (atRisk === undefined) return null;
+    const { units } = this.#options.settings;
+    if (!units.includes(atRisk.unit))
+      throw invalidValue(
+        units.length === 0
+          ? "no unit is configured (GATEWAY_EXPOSURE_VALUE)"
+          : `the unit ${atRisk.unit} is not configured; use one of ${units.join(", ")}`,
+      );
+    return ack === "durable" ? null : valueOf(atRisk);
   }
 
   /**
    * Checks whether such a transaction could be admitted, and counts nothing. Returns for how many
    * milliseconds it would be slowed down. Errors: as `admit`.
    */
-  check(owner: bigint, ack: Ack): number {
-    if (!this.#options.hasTrackers) return 0;
-    const nearness = this.#checkLimits(owner, ack);
+  check(owner: bigint, ack: Ack, atRisk?: ValueAtRisk): number {
+    const value = this.#valueOf(ack, atRisk);
+    return this.#options.hasTrackers ? this.#delayMs(owner, ack, value) : 0;
+  }
+
+  #delayMs(owner: bigint, ack: Ack, value: Value | null): number {
+    const nearness = this.#checkLimits(owner, ack, value);
     if (ack !== "commit" || nearness <= SLOW_FROM) return 0;
     return (SLOW_MS_MAX * (nearness - SLOW_FROM)) / (1 - SLOW_FROM);
   }
@@ -237,7 +262,7 @@ export class Exposure {
   }
 
   /** Returns how near the nearest bound is, from 0 to 1. Errors: `exposure_limit` at a bound. */
-  #checkLimits(owner: bigint, ack: Ack): number {
+  #checkLimits(owner: bigint, ack: Ack, atRisk: Value | null): number {
     const nowMs = this.#parts.clock.monotonicMs();
     const factor = ack === "commit" ? 1 : SAFE_FACTOR;
     const total = this.#account.total;
@@ -252,13 +277,44 @@ export class Exposure {
       // The age of the oldest says nothing against one that its client does not rely on before it
       // is durable.
       if (ack === "durable" && limit.measure === "ageMs") continue;
+      if (limit.exact !== undefined && limit.exact.unit !== atRisk?.unit) continue;
       const tally = limit.scope === "key" ? (this.#account.owners.get(owner) ?? new Tally(owner)) : total;
+      if (limit.exact !== undefined && atRisk !== null)
+        this.#checkValue({ limit, exact: limit.exact, tally, value: atRisk }, nowMs, isFresh);
       const bound = this.#boundOf(limit, isFresh);
       const used = this.#usedOf(limit, tally, { nowMs, isFresh });
-      if (used >= factor * bound) this.#refuse({ limit, used, bound, tally }, nowMs);
+      if (used >= factor * bound) this.#refuse({ limit, used: Math.round(used), bound, tally }, nowMs);
       nearness = Math.max(nearness, used / bound);
     }
     return nearness;
+  }
+
+  /** A value must fit into what is left of its limit. */
+  #checkValue(
+    of: {
+      readonly limit: ExposureLimit;
+      readonly exact: ValueAtRisk;
+      readonly tally: Tally;
+      readonly value: Value;
+    },
+    nowMs: number,
+    isFresh: boolean,
+  ): void {
+    const { limit, exact, tally, value } = of;
+    const most = parseAmount(exact.amount);
+    if (value.amount > most)
+      throw invalidValue(
+        `${formatAmount(value.amount)} ${value.unit} is more than the limit ${limit.name} of ${exact.amount} in all; ask for ack: durable`,
+      );
+    const used = this.#exactUsed(limit.scope, exact.unit, tally, isFresh);
+    const bound = isFresh ? most : most / BigInt(this.#others.gateways);
+    if (used + value.amount <= bound) return;
+    this.#refuse({ limit, used: roughAmount(used), bound: roughAmount(bound), tally }, nowMs);
+  }
+
+  #exactUsed(scope: ExposureLimit["scope"], unit: string, tally: Tally, isFresh: boolean): bigint {
+    const { reserved, pending } = tally.sumsOf(unit);
+    return reserved + pending + (isFresh ? this.#others.value(scope, tally.owner, unit) : 0n);
   }
 
   /**
@@ -266,17 +322,21 @@ export class Exposure {
    * them may have.
    */
   #boundOf({ measure, value }: ExposureLimit, isFresh: boolean): number {
-    if (measure !== "transactions" || isFresh) return value;
+    if (isFresh) return value;
+    if (measure === "value") return value / this.#others.gateways;
+    if (measure !== "transactions") return value;
     return Math.max(1, Math.floor(value / this.#others.gateways));
   }
 
   #usedOf(
-    { scope, measure }: ExposureLimit,
+    { scope, measure, exact }: ExposureLimit,
     tally: Tally,
     { nowMs, isFresh }: { readonly nowMs: number; readonly isFresh: boolean },
   ): number {
     const isCounted = isFresh && scope === "all";
     switch (measure) {
+      case "value":
+        return exact === undefined ? 0 : roughAmount(this.#exactUsed(scope, exact.unit, tally, isFresh));
       case "transactions":
         return tally.count + (isFresh ? this.#others.transactions(scope, tally.owner) : 0);
       case "bytes": {
@@ -320,7 +380,7 @@ export class Exposure {
       bound < limit.value
         ? `; this gateway's share is ${String(bound)} while no tracker reports the other gateways`
         : "";
-    const is = `${limit.name} is ${String(Math.round(used))}, the limit ${String(limit.value)}`;
+    const is = `${limit.name} is ${String(used)}, the limit ${String(limit.value)}`;
     return `Too much is committed but not yet durable at level ${this.level}: ${is}${share}.`;
   }
 
@@ -336,4 +396,9 @@ export class Exposure {
     const waitMs = (excess * pending) / this.#drain.perMs(nowMs);
     return Math.min(RETRY_MS_MAX, Math.max(RETRY_MS_MIN, Math.ceil(waitMs)));
   }
+}
+
+function invalidValue(why: string): HighwaterError {
+  const fields = [`/atRisk: ${why}`];
+  return new HighwaterError("invalid_request", { detail: fields.join("; "), fields });
 }

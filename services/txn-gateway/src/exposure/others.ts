@@ -1,7 +1,7 @@
 // The exposure beyond this gateway's own account, by a tracker's report: on other gateways, and by
 // an earlier life of this one. Silence is not taken for news: a report that is not confirmed any
 // more does not count, and each gateway keeps to its share instead.
-import { type ExposureReport, OwnerText, validate } from "@highwater/protocol";
+import { type ExposureReport, OwnerText, parseAmount, validate } from "@highwater/protocol";
 import { type Account } from "./account.ts";
 import { type Scope } from "./settings.ts";
 
@@ -28,7 +28,14 @@ interface LatestReport {
   readonly epoch: string;
   readonly bytes: number;
   readonly oldestMs: number | null;
+  /** By unit, what is beyond this account: of all, and by owner. */
+  readonly values: ReadonlyMap<
+    string,
+    { readonly all: bigint; readonly owners: ReadonlyMap<bigint, bigint> }
+  >;
 }
+
+const NO_VALUES: LatestReport["values"] = new Map();
 
 export class Others {
   readonly #options: OthersOptions;
@@ -74,8 +81,36 @@ export class Others {
       epoch: report.epoch,
       bytes: Number(report.bytes),
       oldestMs: report.oldestMs,
+      values: report.values === undefined ? NO_VALUES : this.#valuesBeyond(report.values, account),
     };
     return true;
+  }
+
+  /** As transactions are counted in `observe`. */
+  #valuesBeyond(values: NonNullable<ExposureReport["values"]>, account: Account): LatestReport["values"] {
+    const { gateway } = this.#options;
+    const most = (one: bigint, other: bigint): bigint => (one > other ? one : other);
+    const least = (one: bigint, other: bigint): bigint => (one < other ? one : other);
+    const beyond = Object.entries(values).map(([unit, sums]) => {
+      const own = parseAmount(sums.byGateway[gateway] ?? "0");
+      const counted = least(own, account.total.sumsOf(unit).pending);
+      const owners = new Map<bigint, bigint>();
+      for (const [text, amount] of Object.entries(sums.byOwner)) {
+        if (!validate(OwnerText, text).ok) continue;
+        const owner = BigInt(text);
+        const here = account.owners.get(owner)?.sumsOf(unit).pending ?? 0n;
+        owners.set(owner, most(0n, parseAmount(amount) - least(own, here)));
+      }
+      return [unit, { all: most(0n, parseAmount(sums.amount) - counted), owners }] as const;
+    });
+    return new Map(beyond);
+  }
+
+  /** In billionths of the unit. */
+  value(scope: Scope, owner: bigint | null, unit: string): bigint {
+    const of = this.#latest?.values.get(unit);
+    if (of === undefined) return 0n;
+    return scope === "key" ? (of.owners.get(owner ?? -1n) ?? 0n) : of.all;
   }
 
   /**

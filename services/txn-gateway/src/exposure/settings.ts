@@ -13,12 +13,12 @@ import {
   text,
   variablesOf,
 } from "@highwater/service";
-import { type Topology } from "@highwater/protocol";
+import { parseAmount, parseAtRisk, type Topology, type ValueAtRisk } from "@highwater/protocol";
 import { defaultLevel } from "../txn/request.ts";
 
 /** Whom a limit counts: everybody, the gateways of this one's region, or one key's owner. */
 export type Scope = "all" | "region" | "key";
-type Measure = "transactions" | "bytes" | "ageMs";
+type Measure = "transactions" | "bytes" | "ageMs" | "value";
 
 export interface ExposureLimit {
   /** As errors and metrics have it. */
@@ -26,12 +26,16 @@ export interface ExposureLimit {
   readonly scope: Scope;
   readonly measure: Measure;
   readonly value: number;
+  /** Of a limit on a value: its unit, and the exact bound. */
+  readonly exact?: ValueAtRisk;
 }
 
 export interface ExposureSettings {
   readonly level: string;
   /** At least so many gateways share the limits while no tracker reports them. */
   readonly gateways: number;
+  /** The units in which transactions may have values. */
+  readonly units: readonly string[];
   /** Those that are on. */
   readonly limits: readonly ExposureLimit[];
 }
@@ -60,6 +64,8 @@ const SETTINGS = {
   exposureKeyTransactions: transactions("GATEWAY_EXPOSURE_KEY_TRANSACTIONS", OFF),
   exposureKeyBytes: bytes("GATEWAY_EXPOSURE_KEY_BYTES"),
   exposureKeyAgeMs: ageMs("GATEWAY_EXPOSURE_KEY_AGE_MS"),
+  exposureValue: text("GATEWAY_EXPOSURE_VALUE", ""),
+  exposureKeyValue: text("GATEWAY_EXPOSURE_KEY_VALUE", ""),
 } as const;
 
 const LIMITS: readonly [keyof typeof SETTINGS, Scope, Measure][] = [
@@ -107,6 +113,14 @@ export const ABOUT_EXPOSURE: AboutVariables = {
   GATEWAY_EXPOSURE_KEY_AGE_MS: about(
     "limit on the age of the owner's oldest exposed transaction on this gateway",
   ),
+  GATEWAY_EXPOSURE_VALUE: about(
+    "limits on the [value at risk](../guide/fast-and-safe.md#value-at-risk) of all gateways, by unit, such as `EUR:100000,USD:0`; 0: no limit. At most 8 units",
+    "no unit",
+  ),
+  GATEWAY_EXPOSURE_KEY_VALUE: about(
+    "limits on the value at risk of one owner, by unit, such as `EUR:2500.50`",
+    "no unit",
+  ),
 };
 
 /** `topology`: undefined where that has faults itself. */
@@ -120,9 +134,39 @@ export function readExposure(
   const level = values.level === "" && levels.length > 0 ? defaultLevel(levels) : values.level;
   if (levels.length > 0 && !levels.includes(level))
     faults.push(`GATEWAY_EXPOSURE_LEVEL is not a configured level; use one of ${levels.join(", ")}`);
-  const limits = LIMITS.flatMap(([name, scope, measure]) => {
+  const limits: ExposureLimit[] = LIMITS.flatMap(([name, scope, measure]) => {
     const value = values[name];
     return typeof value === "number" && value > 0 ? [{ name, scope, measure, value }] : [];
   });
-  return { settings: Object.freeze({ level, gateways: values.gateways, limits }), faults };
+  const all = readValues("GATEWAY_EXPOSURE_VALUE", values.exposureValue, faults);
+  const perKey = readValues("GATEWAY_EXPOSURE_KEY_VALUE", values.exposureKeyValue, faults);
+  const units = [...new Set([...all, ...perKey].map(({ unit }) => unit))];
+  limits.push(...valueLimits("exposureValue", "all", all), ...valueLimits("exposureKeyValue", "key", perKey));
+  return { settings: Object.freeze({ level, gateways: values.gateways, units, limits }), faults };
+}
+
+const UNITS_MAX = 8;
+
+function readValues(variable: string, given: string, faults: string[]): readonly ValueAtRisk[] {
+  if (given === "") return [];
+  const values = given.split(",").map((one) => {
+    const [unit = "", amount = ""] = one.split(":").map((part) => part.trim());
+    const read = parseAtRisk(`${amount} ${unit}`);
+    if (read === undefined)
+      faults.push(`${variable} has "${one}"; each must be a unit and an amount, such as EUR:2500.50`);
+    return read ?? { unit, amount: "0" };
+  });
+  const isUnique = new Set(values.map(({ unit }) => unit)).size === values.length;
+  if (!isUnique || values.length > UNITS_MAX)
+    faults.push(`${variable} must have at most ${String(UNITS_MAX)} units, each once`);
+  return values;
+}
+
+function valueLimits(name: string, scope: Scope, values: readonly ValueAtRisk[]): ExposureLimit[] {
+  return values
+    .filter(({ amount }) => parseAmount(amount) > 0n)
+    .map((exact) => {
+      const value = Number(exact.amount);
+      return { name: `${name}${exact.unit}`, scope, measure: "value", value, exact };
+    });
 }

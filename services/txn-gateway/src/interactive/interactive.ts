@@ -234,6 +234,7 @@ export class Interactive {
       leave,
       metadata: request.metadata,
       maxDelayMs: request.maxDelayMs,
+      atRisk: request.atRisk,
       transaction: opening.transaction,
       opened: opening.results,
       results: [],
@@ -424,13 +425,13 @@ export class Interactive {
    * Counts the commit that is about to run, and returns what it must wait for first. Errors:
    * `exposure_limit`, `overloaded`, `contents_too_large`.
    */
-  #admit({ known }: Open, { ack, statements }: AcceptedCommit): Admitted {
+  #admit({ known, atRisk }: Open, { ack, statements, ...own }: AcceptedCommit): Admitted {
     const { exposure, attempts } = this.#parts;
     const { readOnly, owner } = known.attempt;
     return whileOpen(() => {
       attempts.refuseWaiting({ ack });
       known.attempt.kept?.check(statements);
-      return readOnly ? UNCOUNTED : exposure.admit(owner, ack);
+      return readOnly ? UNCOUNTED : exposure.admit(owner, ack, own.atRisk ?? atRisk);
     });
   }
 

@@ -85,6 +85,7 @@ export interface Open {
   readonly isolation: AcceptedBegin["isolation"];
   readonly metadata: AcceptedBegin["metadata"];
   readonly maxDelayMs: AcceptedBegin["maxDelayMs"];
+  readonly atRisk: AcceptedBegin["atRisk"];
   readonly transaction: OpenTransaction;
   readonly lifetime: Lifetime;
   /** What the begin was answered, until the first call shows that the answer arrived. */

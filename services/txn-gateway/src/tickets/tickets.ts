@@ -97,7 +97,7 @@ export class Tickets {
       return known.ticket;
     }
     this.#refuseAbove(owner);
-    const { exposed, slow } = exposure.admit(owner, "commit");
+    const { exposed, slow } = exposure.admit(owner, "commit", request.atRisk);
     const lifeMs = limits.totalTimeoutMs ?? config.totalTimeoutMs;
     const content: TicketContent = {
       id,
@@ -109,7 +109,7 @@ export class Tickets {
     const attempt: Attempt = {
       ...this.#attemptOf(content),
       announced: announcer.announce(
-        { id, owner, primaryEpoch },
+        { id, owner, primaryEpoch, exposed },
         { ...request, endsWithinMs: lifespanMs(lifeMs, "one_shot") },
       ),
       exposed,

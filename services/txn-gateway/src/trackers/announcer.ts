@@ -2,9 +2,17 @@
 // afterwards. Counts what no tracker has acknowledged; exposure/ keeps the bound, and
 // announcements.ts has the queues.
 import { randomBytes } from "node:crypto";
-import { type Announcement, type EpochId, formatOffset, type Offset, type TxnId } from "@highwater/protocol";
+import {
+  type Announcement,
+  type EpochId,
+  formatAmount,
+  formatOffset,
+  type Offset,
+  type TxnId,
+} from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { type Deps } from "../deps.ts";
+import { type Exposed } from "../exposure/tally.ts";
 import { Item, TrackerQueue, type TrackerQueueOptions } from "./announcements.ts";
 
 export interface AnnouncerOptions {
@@ -39,6 +47,8 @@ export interface Announceable {
   readonly primaryEpoch: { readonly epoch: EpochId };
   /** 0 without authentication. */
   readonly owner: bigint;
+  /** Absent or null: it does not count as exposed. */
+  readonly exposed?: Pick<Exposed, "value"> | null;
 }
 
 /** An announcement and its position are two items. */
@@ -61,6 +71,7 @@ export class Announced {
   constructor(announcer: Announcer, attempt: Announceable, intent: Intent) {
     const { metadata, maxDelayMs, level, endsWithinMs } = intent;
     const { id, owner } = attempt;
+    const value = attempt.exposed?.value ?? null;
     const { epoch } = attempt.primaryEpoch;
     this.#announcer = announcer;
     this.#by = announcer.nextAttempt();
@@ -76,6 +87,7 @@ export class Announced {
       ...this.#whose,
       ...(maxDelayMs === undefined ? {} : { maxDelayMs, level }),
       ...(metadata === undefined ? {} : { metadata }),
+      ...(value === null ? {} : { atRisk: `${formatAmount(value.amount)} ${value.unit}` }),
     });
   }
 

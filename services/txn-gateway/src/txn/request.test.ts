@@ -32,6 +32,7 @@ test("defaults", () => {
     metadata: undefined,
     maxDelayMs: undefined,
     keep: undefined,
+    atRisk: undefined,
     placement: null,
   });
 });

@@ -1,6 +1,7 @@
 // Turns a request body into an accepted transaction: schema, defaults and the rules that need
 // neither clock nor database.
 import {
+  type ValueAtRisk,
   BatchRequest,
   BeginRequest,
   CommitRequest,
@@ -37,6 +38,7 @@ interface ExecutionOptions {
   readonly maxDelayMs: number | undefined;
   /** Undefined: as the gateway is set. */
   readonly keep?: boolean | undefined;
+  readonly atRisk?: ValueAtRisk | undefined;
 }
 
 /** When its commit is answered. */
@@ -78,9 +80,11 @@ export interface AcceptedCommit extends Acknowledgement {
   readonly statements: readonly Statement[];
   /** Instead of that of the begin. */
   readonly maxDelayMs: number | undefined;
+  /** Instead of that of the begin. */
+  readonly atRisk?: ValueAtRisk | undefined;
 }
 
-export interface AcceptedTicket extends Pick<ExecutionOptions, "id" | "metadata" | "maxDelayMs"> {
+export interface AcceptedTicket extends Pick<ExecutionOptions, "id" | "metadata" | "maxDelayMs" | "atRisk"> {
   readonly level: string;
 }
 
@@ -163,8 +167,8 @@ export function acceptTickets(body: unknown): TicketsRequest {
 }
 
 export function acceptTicket(body: unknown, { levels }: RequestRules): AcceptedTicket {
-  const { id, level, metadata, maxDelayMs } = checked(TicketRequest, body);
-  return { id: checkId(id), level: checkLevel(level, levels), metadata, maxDelayMs };
+  const { id, level, metadata, maxDelayMs, atRisk } = checked(TicketRequest, body);
+  return { id: checkId(id), level: checkLevel(level, levels), metadata, maxDelayMs, atRisk };
 }
 
 /** As `acceptBatch`; each is for `acceptEnd`. */
@@ -193,8 +197,8 @@ export function acceptCommit(body: unknown, rules: RequestRules): AcceptedCommit
   const request = checked(CommitRequest, body);
   const statements = request.statements ?? [];
   refuse(statementFaults(statements));
-  const { seq, maxDelayMs } = request;
-  return { seq, statements, maxDelayMs, ...acknowledgementOf(request, rules) };
+  const { seq, maxDelayMs, atRisk } = request;
+  return { seq, statements, maxDelayMs, atRisk, ...acknowledgementOf(request, rules) };
 }
 
 export function acceptRollback(body: unknown): RollbackRequest {
@@ -223,6 +227,7 @@ function executionOptionsOf(
     metadata: request.metadata,
     maxDelayMs: request.maxDelayMs,
     keep: request.keep,
+    atRisk: request.atRisk,
   };
 }
 
@@ -246,11 +251,14 @@ function tokenOf(text: string | undefined, { tokens }: RequestRules): PresentedT
 }
 
 function executionFaults(request: Omit<BeginRequest, "statements" | "id">): string[] {
-  const { deferrable = false, readOnly = false, isolation = "serializable", keep = false } = request;
+  const { deferrable = false, readOnly = false, isolation = "serializable", keep = false, atRisk } = request;
   const isUseful = readOnly && isolation === "serializable";
   return [
     ...(deferrable && !isUseful
       ? ["/deferrable: only a serializable read-only transaction can wait for a safe snapshot"]
+      : []),
+    ...(atRisk !== undefined && readOnly
+      ? ["/atRisk: only a transaction that writes can lose something"]
       : []),
     ...(keep && readOnly ? ["/keep: only a transaction that writes can be kept"] : []),
   ];

@@ -51,6 +51,11 @@ export const TRACKER = {
     help: "Transactions at risk, as in `highwater_exposed_transactions`, by the region of the gateway that announced them.",
     question: "Which region's transactions are at risk?",
   }),
+  exposedValue: gauge("highwater_exposed_value", {
+    labels: { unit: "unit of the values" },
+    help: "Sum of `atRisk` of the transactions at risk. Units are those that gateways have limits for.",
+    question: "How much would a failover cost now?",
+  }),
   exposedBytes: gauge("highwater_exposed_bytes", {
     labels: { level: "the exposure level" },
     unit: "bytes",

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from .errors import usage_error
 from .sql import StatementInput, to_statement
 from .wire import WAIT_MS_MAX
-from .wire_types import Ack, Isolation, Mode, Param, Reads, TransactionRequest
+from .wire_types import Ack, Isolation, Mode, Param, Reads, TransactionRequest, ValueAtRisk
 from .wire_types import Statement as WireStatement
 
 OnTimeout: TypeAlias = Literal["error", "pending"]
@@ -45,6 +45,8 @@ class ExecutionOptions:
     """Metadata for webhooks about this transaction."""
     keep: bool | None = None
     """Whether trackers keep the contents."""
+    at_risk: ValueAtRisk | None = None
+    """What the application loses with it: an amount and its unit."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,6 +95,7 @@ def execution_body(options: ExecutionOptions) -> dict[str, object]:
         maxDelayMs=_whole(options.max_delay_ms),
         metadata=None if metadata is None else dict(metadata),
         keep=options.keep,
+        atRisk=options.at_risk,
     )
 
 

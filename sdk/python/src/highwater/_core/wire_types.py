@@ -49,6 +49,9 @@ class EpochRecord(TypedDict):
 class Statement(TypedDict):
     sql: str
     params: NotRequired[list[Param]]
+class ValueAtRisk(TypedDict):
+    amount: str
+    unit: str
 class TransactionRequest(TypedDict):
     id: str
     statements: list[Statement]
@@ -64,6 +67,7 @@ class TransactionRequest(TypedDict):
     maxDelayMs: NotRequired[int]
     metadata: NotRequired[dict[str, str]]
     keep: NotRequired[bool]
+    atRisk: NotRequired[ValueAtRisk]
 class BeginRequest(TypedDict):
     id: str
     statements: NotRequired[list[Statement]]
@@ -73,6 +77,7 @@ class BeginRequest(TypedDict):
     maxDelayMs: NotRequired[int]
     metadata: NotRequired[dict[str, str]]
     keep: NotRequired[bool]
+    atRisk: NotRequired[ValueAtRisk]
 class StatementsRequest(TypedDict):
     seq: int
     statements: list[Statement]
@@ -83,6 +88,7 @@ class CommitRequest(TypedDict):
     level: NotRequired[str]
     maxWaitMs: NotRequired[int]
     maxDelayMs: NotRequired[int]
+    atRisk: NotRequired[ValueAtRisk]
 class RollbackRequest(TypedDict):
     seq: int
 class StatementResult(TypedDict):
@@ -171,6 +177,7 @@ class TicketRequest(TypedDict):
     level: NotRequired[str]
     maxDelayMs: NotRequired[int]
     metadata: NotRequired[dict[str, str]]
+    atRisk: NotRequired[ValueAtRisk]
 class Ticket(TypedDict):
     id: Uuid
     tag: Uuid

@@ -123,7 +123,7 @@ export class WireAttempts {
     }
     const tag = keys.receiptTag(of.owner, id);
     const endsWithinMs = lifespanMs(config.totalTimeoutMs, "one_shot");
-    const announced = announcer.announce({ ...of, id }, { level, endsWithinMs });
+    const announced = announcer.announce({ ...of, id, exposed }, { level, endsWithinMs });
     return new WireAttempt(this.#parts, { ...of, exposed, announced }, [id, tag, epoch, digest]);
   }
 }
