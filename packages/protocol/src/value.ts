@@ -43,9 +43,11 @@ export interface Value {
   readonly unit: string;
 }
 
+const AT_RISK = new RegExp(`^(${AMOUNT}) (${UNIT})$`);
+
 /** Undefined: it is none. */
 export function parseAtRisk(text: string): ValueAtRisk | undefined {
-  const [, amount, , , unit] = new RegExp(`^(${AMOUNT}) (${UNIT})$`).exec(text) ?? [];
+  const [, amount, , , unit] = AT_RISK.exec(text) ?? [];
   return amount === undefined || unit === undefined ? undefined : { amount, unit };
 }
 

@@ -3,8 +3,11 @@
 // their offsets, so that a mark settles a prefix. Any other attempt is a LedgerEntry.
 // (docs/decisions/0018-most-of-the-ledger-is-a-queue.md)
 import { type EpochId, type Offset, type OwnedId } from "@highwater/protocol";
-import { type Counted, type OwnerAccount, type Source } from "./accounts.ts";
+import { type OwnerAccount, type Source } from "./accounts.ts";
 import { type Waiting, WaitingTable } from "./waiting-table.ts";
+
+/** Three arguments instead of an object: a mark may pass a million attempts at once. */
+type Visit = (owner: OwnerAccount, source: Source | null, atRisk: string | null) => void;
 
 interface Cursor {
   mark: Offset | null;
@@ -110,7 +113,7 @@ export class Backlog {
    * Advances a level's mark, and visits the attempts that it passes now, lowest first. Returns
    * their number.
    */
-  advance(level: string, mark: Offset, visit?: (of: Counted) => void): number {
+  advance(level: string, mark: Offset, visit?: Visit): number {
     const cursor = this.#cursors.get(level);
     if (cursor === undefined || (cursor.mark !== null && mark <= cursor.mark)) return 0;
     const from = cursor.at;
@@ -119,11 +122,7 @@ export class Backlog {
     if (visit === undefined) return cursor.at - from;
     for (let at = from; at < cursor.at; at++) {
       const slot = this.#order[at] ?? 0;
-      visit({
-        owner: this.#table.owner(slot),
-        source: this.#table.source(slot),
-        atRisk: this.#table.atRisk(slot),
-      });
+      visit(this.#table.owner(slot), this.#table.source(slot), this.#table.atRisk(slot));
     }
     return cursor.at - from;
   }

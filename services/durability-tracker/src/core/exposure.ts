@@ -7,6 +7,7 @@ import {
   formatAmount,
   type Offset,
   parseAtRisk,
+  type ValueAtRisk,
   valueOf,
 } from "@highwater/protocol";
 import {
@@ -68,22 +69,31 @@ export function sourceOf(state: TrackerState, gateway: string, region: string): 
 
 /** Counts one transaction more, or one less, at risk. */
 export function expose(state: TrackerState, by: 1 | -1, { owner, source, atRisk }: Counted): void {
-  own(state).total += by;
-  const account: Own<OwnerAccount> = owner;
-  account.count += by;
-  const gateway: Own<Source> | null = source;
-  if (gateway !== null) gateway.count += by;
-  if (atRisk !== null) exposeValue(state, by, { owner, source, atRisk });
+  exposeFor(state, by, owner, source, atRisk);
 }
 
-function exposeValue(
+export function exposeFor(
   state: TrackerState,
   by: 1 | -1,
-  { owner, source, atRisk }: Counted & { readonly atRisk: string },
+  owner: Own<OwnerAccount>,
+  source: Own<Source> | null,
+  atRisk: string | null,
 ): void {
-  const read = parseAtRisk(atRisk);
-  if (read === undefined) return;
-  const { unit, amount } = valueOf(read);
+  own(state).total += by;
+  owner.count += by;
+  if (source !== null) source.count += by;
+  const value = atRisk === null ? undefined : parseAtRisk(atRisk);
+  if (value !== undefined) exposeValue(state, by, { owner, source, value });
+}
+
+interface CountedValue {
+  readonly owner: OwnerAccount;
+  readonly source: Source | null;
+  readonly value: ValueAtRisk;
+}
+
+function exposeValue(state: TrackerState, by: 1 | -1, { owner, source, value }: CountedValue): void {
+  const { unit, amount } = valueOf(value);
   const values = own(state).values as Map<string, Own<UnitSums>>;
   let sums = values.get(unit);
   if (sums === undefined) values.set(unit, (sums = { amount: 0n, byGateway: new Map(), byOwner: new Map() }));

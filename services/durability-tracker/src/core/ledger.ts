@@ -1,10 +1,10 @@
 // The ledger: attempts that were announced or asked about, and their indexes. Only this file moves
 // an entry from one state to another; placing.ts and proof.ts decide which state.
 import { type EpochId, maxOffset, type OwnedId, type TxnId, ZERO } from "@highwater/protocol";
-import { type Counted, type Source } from "./accounts.ts";
+import { type OwnerAccount, type Source } from "./accounts.ts";
 import { type Backlog } from "./backlog.ts";
 import { entryKey } from "./entry-key.ts";
-import { attribute, countEntry, expose, listed, ownerAccount } from "./exposure.ts";
+import { attribute, countEntry, expose, exposeFor, listed, ownerAccount } from "./exposure.ts";
 import { Fates } from "./fates.ts";
 import { clearHeaps, makeHeaps, popPassed, pushWaiting } from "./heaps.ts";
 import { noteLate, publishLate, publishPassed } from "./lags.ts";
@@ -368,8 +368,8 @@ function settleBacklog(state: TrackerState, epoch: EpochId, effects: Effect[]): 
     if (mark === null) continue;
     if (state.ledger.publishesDurable) publishDurable(state, name, backlog.upTo(name, mark), effects);
     const isCounted = name === config.exposureLevel;
-    const leave = (of: Counted): void => {
-      expose(state, -1, of);
+    const leave = (owner: OwnerAccount, source: Source | null, atRisk: string | null): void => {
+      exposeFor(state, -1, owner, source, atRisk);
     };
     const passed = backlog.advance(name, mark, isCounted ? leave : undefined);
     publishPassed(state, name, passed, effects);

@@ -118,7 +118,7 @@ export class Interactive {
     });
     // Its commit decides whether it is safe. If neither kind could be committed now, it must not
     // begin.
-    if (!request.readOnly) this.#parts.exposure.check(principal.owner, "durable");
+    if (!request.readOnly) this.#parts.exposure.check(principal.owner, "durable", request.atRisk);
     this.#parts.memory.refuse(principal.owner);
     const leave = await this.#enter(id, caller);
     const hold = this.#parts.memory.hold(principal.owner);
@@ -425,13 +425,13 @@ export class Interactive {
    * Counts the commit that is about to run, and returns what it must wait for first. Errors:
    * `exposure_limit`, `overloaded`, `contents_too_large`.
    */
-  #admit({ known, atRisk }: Open, { ack, statements, ...own }: AcceptedCommit): Admitted {
+  #admit({ known, atRisk }: Open, { ack, statements, atRisk: own }: AcceptedCommit): Admitted {
     const { exposure, attempts } = this.#parts;
     const { readOnly, owner } = known.attempt;
     return whileOpen(() => {
       attempts.refuseWaiting({ ack });
       known.attempt.kept?.check(statements);
-      return readOnly ? UNCOUNTED : exposure.admit(owner, ack, own.atRisk ?? atRisk);
+      return readOnly ? UNCOUNTED : exposure.admit(owner, ack, own ?? atRisk);
     });
   }
 
