@@ -370,7 +370,7 @@ export interface StoreObserver {
 }
 
 /** The settings `highwater.*` of a session that the checks of the wire answer, in this order. */
-export const WIRE_SETTINGS = ["ack", "level", "max_wait", "read_ack", "id"] as const;
+export const WIRE_SETTINGS = ["ack", "level", "max_wait", "read_ack", "id", "reads", "at_risk"] as const;
 
 /**
  * What the PostgreSQL wire says to the database in a client's session, besides the client's own

@@ -74,6 +74,7 @@ function fill(ledger: LedgerDatabase): void {
       owner,
       source: null,
       metadata: null,
+      atRisk: n % 3 === 0 ? `${String(n)}.25 EUR` : null,
     } as unknown as Waiting),
   );
   const entries = Array.from({ length: ROWS }, (_, n) => entryOf(n));

@@ -184,16 +184,12 @@ export class Reads {
     const { current: primaryEpoch } = this.#parts.primary;
     if (primaryEpoch?.epoch !== read.position.epoch) return null;
     if (ack === "commit") return { end: this.#primaryEnd() };
-    const end = await this.#endIfFeeding(primaryEpoch, replica.node);
+    const end = await this.endIfFeeding(primaryEpoch, replica.node);
     return end === null ? null : { end };
   }
 
-  /** The primary, asked now, is still in the epoch and feeds this very replica. */
-  async feeds(primaryEpoch: Pick<PrimaryEpoch, "node" | "epoch">, replica: string): Promise<boolean> {
-    return (await this.#endIfFeeding(primaryEpoch, replica)) !== null;
-  }
-
-  async #endIfFeeding(
+  /** The end of its log, if the primary, asked now, is still in the epoch and feeds this very replica. */
+  async endIfFeeding(
     { node, epoch }: Pick<PrimaryEpoch, "node" | "epoch">,
     replica: string,
   ): Promise<Offset | null> {

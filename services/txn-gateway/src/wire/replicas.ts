@@ -13,11 +13,13 @@ import { INTEREST_MS, type MarkInterest } from "../trackers/interest.ts";
 import { type TrackerVerdict } from "../trackers/verdicts.ts";
 import { type RequestRules } from "../txn/request.ts";
 import { type Report } from "./frames/build.ts";
+import { type Look } from "./model/state.ts";
+import { type Position } from "./positions.ts";
 
 export interface ReplicaContext {
   readonly deps: Pick<Deps, "clock" | "store">;
   readonly primary: Primary;
-  readonly reads: Pick<Reads, "feeds" | "replicaNear" | "verdictOf">;
+  readonly reads: Pick<Reads, "endIfFeeding" | "replicaNear" | "verdictOf">;
   readonly rules: RequestRules;
   readonly marks: MarkBoard;
   readonly flush: FlushHelp;
@@ -37,8 +39,14 @@ interface Arrival {
   readonly settle: () => void;
 }
 
+/** A bound of what the replica has shown, and the end of the primary's log behind it. */
+export interface Shown extends Position {
+  readonly end: Offset;
+}
+
 type Read = Extract<ReplicaReading, { kind: "read" }>;
 
+const LOOK_MS = 1_000;
 const POLL_MS_MIN = 5;
 const POLL_MS_MAX = 100;
 /** An empty read, which returns only the position. */
@@ -178,22 +186,36 @@ export class Replicas {
     if (current !== null) flush.committed(current);
   }
 
+  /** What the replica shows now; null when it does not say in time. */
+  look(node: string): Promise<Look | null> {
+    const { clock } = this.#parts.deps;
+    const atMs = clock.monotonicMs();
+    const found = this.#looks
+      .ask(node)
+      .then((read) => (read === null ? null : { ...read.position, ageMs: read.ageMs, atMs }));
+    return Promise.race([found, sleep(clock, LOOK_MS).then(() => null)]);
+  }
+
   /** Resolves when all that the replica has shown by now is durable. Never after the signal. */
-  async shown(node: string, level: string, signal: AbortSignal): Promise<void> {
+  async shown(node: string, level: string, signal: AbortSignal): Promise<Shown> {
     const { deps, primary, reads, marks, interest } = this.#parts;
     let pauseMs = POLL_MS_MIN;
     while (!signal.aborted) {
       const read = await this.#looks.ask(node);
       const { current } = primary;
-      if (read !== null && current?.epoch === read.position.epoch && (await reads.feeds(current, node))) {
+      const end =
+        read !== null && current?.epoch === read.position.epoch
+          ? await reads.endIfFeeding(current, node)
+          : null;
+      if (read !== null && end !== null) {
         this.#help();
         interest.renew();
         for (;;) {
-          const end = await marks.wait({ ...read.position, level }, INTEREST_MS / 2, signal);
-          if (end === "reached") return;
+          const waited = await marks.wait({ ...read.position, level }, INTEREST_MS / 2, signal);
+          if (waited === "reached") return { ...read.position, end };
           // The node still has everything that the session has shown; the next epoch's marks cover
           // it.
-          if (end === "ended" || signal.aborted) break;
+          if (waited === "ended" || signal.aborted) break;
           interest.renew();
         }
       }

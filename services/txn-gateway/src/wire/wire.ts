@@ -442,6 +442,7 @@ export class Wire {
       replica,
       arrived: (token, signal) => replicas.arrived(token, { replica, holder, signal }),
       shown: (node, level, signal) => replicas.shown(node, level, signal),
+      look: (node) => replicas.look(node),
       confirmed: (node, signal) => replicas.confirmed(node, signal),
       maxWaitMs: config.maxWaitMs,
       traces: deps.tracer === undefined ? null : new ReadTraces(deps.tracer, place),

@@ -2,6 +2,7 @@
 // Safe sessions, and transactions that already write, go on. Method: a low limit and a cut link.
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import type { ExposureReport } from "@highwater/protocol";
 import { eventually } from "@highwater/lab-system/testing";
 import { writeCancel } from "../../src/wire/startup/packet.ts";
 import { ServerAnswer, WireClient, bind, execute, parse, query, SYNC } from "./client.ts";
@@ -134,4 +135,55 @@ it("near the limit of exposure a fast transaction waits before its first write, 
   const next = await wire.open();
   assert.deepEqual((await next.query(insert)).tags, ["INSERT 0 1"]);
   next.end();
+});
+
+it("a value at risk has to fit, or its transaction fails at its first write", async () => {
+  await using wire = await WireSystem.start({ GATEWAY_EXPOSURE_VALUE: "EUR:100" });
+  const client = await wire.open();
+  await client.query("SET highwater.ack = 'commit'");
+  await wire.cut();
+  let number = 0;
+  const insert = (how: "query" | "extended" = "query"): Promise<ServerAnswer> =>
+    client[how](`INSERT INTO kv VALUES ('value ${String(number++)}', 1)`);
+  await client.query("SET highwater.at_risk = '60 EUR'");
+  assert.match((await insert()).token ?? "", /^hw2_/);
+  for (const how of ["query", "extended"] as const) {
+    const refused = await insert(how);
+    assert.deepEqual([refused.code, refused.status], ["53400", "I"]);
+    assert.match(refused.error, /exposureValueEUR/);
+  }
+  // Only of its own transaction.
+  await client.query("BEGIN");
+  await client.query("SET LOCAL highwater.at_risk = '40 EUR'");
+  assert.equal((await insert("extended")).code, "");
+  assert.match((await client.query("COMMIT")).token ?? "", /^hw2_/);
+  assert.equal((await insert()).code, "53400");
+  for (const [value, code] of [
+    ["1 USD", "22023"],
+    ["100.01 EUR", "22023"],
+  ] as const) {
+    await client.query(`SET highwater.at_risk = '${value}'`);
+    assert.equal((await insert()).code, code, value);
+  }
+  await client.query("RESET highwater.at_risk");
+  assert.match((await insert()).token ?? "", /^hw2_/);
+  const report = await fetch(`${wire.system.tracker(HOME).url}/v1/durability/exposure`);
+  const { values } = (await report.json()) as ExposureReport;
+  assert.equal(values?.["EUR"]?.amount, "100");
+  // The wrong value, and the value that is set behind the first write, only wait.
+  const wrong = await wire.open();
+  await wrong.query("SET highwater.ack = 'commit'");
+  const warned = await wrong.query("SET highwater.at_risk = 'much'");
+  wrong.send(query("INSERT INTO kv VALUES ('wrong', 1)"));
+  const late = await wire.open();
+  await late.query("SET highwater.ack = 'commit'");
+  await late.query("BEGIN");
+  await late.query("INSERT INTO kv VALUES ('late', 1)");
+  await late.query("SET LOCAL highwater.at_risk = '1 EUR'");
+  late.send(query("COMMIT"));
+  await wire.holding(2);
+  await wire.heal();
+  const answer = new ServerAnswer(await wrong.until("Z"));
+  assert.match(warned.notice + answer.notice, /must be an amount and a unit/);
+  assert.equal(new ServerAnswer(await late.until("Z")).code, "");
 });

@@ -43,6 +43,12 @@ interface Deferred {
   readonly range: PartRange | null;
 }
 
+const NO_WRITES: Report = {
+  severity: "ERROR",
+  code: "25006",
+  message: "highwater.reads is durable, and this transaction writes: what it has written is not durable yet",
+  hint: "Use SET LOCAL highwater.reads = 'wait' or 'committed' in a transaction that writes.",
+};
 const READ_TAIL = Buffer.concat([PARSE_TAIL, bind("", ""), describePortal(""), execute("")]);
 const UNNAMED_CLOSE = closeStatement("");
 
@@ -135,7 +141,7 @@ export class ClientLeg implements FrameSink {
     const { expected } = this.#state;
     while (this.#deferred !== null && !this.#isSlowed && expected.isWaiting) {
       this.#sendDeferred(this.#deferred);
-      if (this.#state.isAwaiting) break;
+      if (this.#state.isAwaiting || this.#state.wantsLook) break;
     }
     this.#sendBroken();
   }
@@ -190,13 +196,18 @@ export class ClientLeg implements FrameSink {
    * arrive.
    */
   #isStopped(type: number, bytes: Buffer, start: number, end: number): boolean {
-    const { isAwaiting, refusal } = this.#state;
-    if (!isAwaiting && refusal === null) return false;
+    const { isAwaiting, refusal, wantsLook, nextLook } = this.#state;
+    if (!isAwaiting && refusal === null && !wantsLook && nextLook === null) return false;
     if (!this.#isUnit(type) || !takesSnapshot(type, bytes, start, end)) return false;
-    if (isAwaiting) {
+    if (isAwaiting || (wantsLook && refusal === null)) {
       this.#defer(type, bytes, start, end);
-      this.#state.outside.await(this.#state.after);
+      this.#state.outside.await(isAwaiting ? this.#state.after : "");
     } else if (refusal !== null) this.#refuseRead(type, refusal);
+    else {
+      this.#state.look = nextLook?.found ?? null;
+      this.#state.nextLook = null;
+      return false;
+    }
     return true;
   }
 
@@ -409,8 +420,10 @@ export class ClientLeg implements FrameSink {
    * fails at the limit. A statement that fails then goes to the server in its place, so that the
    * client's block fails as well.
    */
-  #admit({ writes }: StatementInfo): Admission {
-    const { wantsReceipts, settings, hasWrittenInBlock, outside } = this.#state;
+  #admit({ writes, kind }: StatementInfo): Admission {
+    const { wantsReceipts, settings, hasWrittenInBlock, outside, isAtReplica } = this.#state;
+    const isWriting = writes || (hasWrittenInBlock && kind === "read");
+    if (settings.isDurableOnly && isWriting && !isAtReplica) return NO_WRITES;
     if (!writes || settings.ack !== "commit" || !wantsReceipts || hasWrittenInBlock) return "now";
     const admission = outside.admission();
     this.#isSlowed = admission === "later";

@@ -18,6 +18,8 @@ export interface Change {
 /** By what the gateway does not know. */
 export const ANY_CHANGE: Change = { when: "always", settings: ALL_SETTINGS, resets: false };
 
+const STRICT_READS = { readsDurably: true, isDurableOnly: true } as const;
+
 export class Doubts {
   /** At this point of the server's answers. */
   readonly #open = new Set<Setting>(ALL_SETTINGS);
@@ -69,7 +71,7 @@ export class Doubts {
 
   /** The settings, with the strictest value in place of each that is in doubt. */
   inForce(known: Settings, strictestLevel: string): Settings {
-    const strictest = { ...DEFAULT_SETTINGS, level: strictestLevel, readsDurably: true, id: known.id };
+    const strictest = { ...DEFAULT_SETTINGS, level: strictestLevel, ...STRICT_READS, id: known.id };
     const entries = ALL_SETTINGS.map((name) => [name, this.#open.has(name) ? strictest[name] : known[name]]);
     return Object.fromEntries(entries) as Settings;
   }

@@ -13,6 +13,8 @@ export class Gate {
   readonly isCommit: boolean;
   /** The transaction whose answer waits here, if it has a receipt. */
   attempt: OwnAttempt | null = null;
+  /** What is behind it is never shown before it is durable, not even when its time is over. */
+  isDurableOnly = false;
   /** The level at which everything before the gate has to be durable. */
   level = "";
   /** The end of the log after the commit, once it is known. */
@@ -88,6 +90,18 @@ export class HoldQueue {
       count++;
     }
     this.#entries = count === this.#entries.length ? [] : this.#entries.slice(count);
+  }
+
+  /** What waits behind the gate. */
+  behind(gate: Gate): readonly (Buffer | Gate)[] {
+    return this.#entries.slice(this.#entries.indexOf(gate) + 1);
+  }
+
+  /** Drops the gate, and what waits behind it. */
+  drop(gate: Gate): void {
+    const behind = this.behind(gate);
+    this.#entries.length -= behind.length + 1;
+    for (const entry of behind) if (!(entry instanceof Gate)) this.#heldBytes -= entry.length;
   }
 
   /** Drops everything that is held. */

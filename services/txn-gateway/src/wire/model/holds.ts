@@ -16,6 +16,10 @@ const INTEGRITY = "23";
 export const TOKEN_PARAMETER = "highwater.token";
 /** The level of the commit with the token; empty: it was answered before it was durable. */
 export const ACHIEVED_PARAMETER = "highwater.achieved";
+/** With an answer of `highwater.reads = durable`: the token for `highwater.after` of the next session. */
+export const FLOOR_PARAMETER = "highwater.floor";
+/** How old that answer is at most, in milliseconds; empty: not known. */
+export const AGE_PARAMETER = "highwater.age_ms";
 const NO_TOKEN = Buffer.concat([
   parameterStatus(TOKEN_PARAMETER, ""),
   parameterStatus(ACHIEVED_PARAMETER, ""),
@@ -162,7 +166,7 @@ export class Holds {
     const wasLocked = this.#locked !== null;
     this.unlock();
     const saysOfOthers = tag.isEmptyWrite || (isLocking && tag.isRead && !wasLocked);
-    const isShowing = tag.effect !== "none";
+    const isShowing = tag.effect !== "none" && tag.effect !== "begin";
     if ((inForce.readsDurably && isShowing) || (saysOfOthers && inForce.ack === "durable")) this.hold(false);
   }
 

@@ -1,6 +1,7 @@
 // The gateway's own statements in a client's session: their names, messages and answers. The store
 // has their texts.
 import { randomBytes } from "node:crypto";
+import { parseAtRisk } from "@highwater/protocol";
 import { WIRE_SETTINGS, type WireStatements } from "@highwater/store";
 import { defaultLevel } from "../../txn/request.ts";
 import { stronger } from "../../txn/minimum.ts";
@@ -23,8 +24,12 @@ export interface Settings {
   /** 0: no limit. */
   readonly maxWaitMs: number;
   readonly readsDurably: boolean;
+  /** A read whose time is over is refused instead of shown. */
+  readonly isDurableOnly: boolean;
   /** The id that the client chose for the transaction. */
   readonly id: string | null;
+  /** An amount and its unit, for the limits on what is at risk; null: none. */
+  readonly atRisk: string | null;
 }
 
 export const DEFAULT_SETTINGS: Settings = {
@@ -32,7 +37,9 @@ export const DEFAULT_SETTINGS: Settings = {
   level: null,
   maxWaitMs: 0,
   readsDurably: false,
+  isDurableOnly: false,
   id: null,
+  atRisk: null,
 };
 
 /** Random, to collide with no name of the client. A client that replaces it harms only itself. */
@@ -166,7 +173,7 @@ export function readSettings(
   levels: readonly string[],
   least: string | null = null,
 ): { readonly settings: Settings; readonly faults: readonly string[] } {
-  const [ack, level, maxWait, readAck, id] = texts.map((text) => (text === "" ? null : text));
+  const [ack, level, maxWait, readAck, id, reads, atRisk] = texts.map((text) => (text === "" ? null : text));
   const faults: string[] = [];
   const oneOf = (name: string, value: string | null | undefined, other: string, usual: string): boolean => {
     if (value === other) return true;
@@ -186,17 +193,32 @@ export function readSettings(
     );
   const readsDurably =
     oneOf("read_ack", readAck, "durable", "commit") || (readAck != null && readAck !== "commit");
+  const isKnownReads = reads == null || READS.has(reads);
+  if (!isKnownReads)
+    faults.push(
+      `highwater.reads is "${reads}"; it must be committed, wait or durable, and counts as durable`,
+    );
+  const isDurableOnly = !isKnownReads || reads === "durable";
+  const isValue = atRisk == null || parseAtRisk(atRisk) !== undefined;
+  if (!isValue)
+    faults.push(
+      `highwater.at_risk is "${atRisk}"; it must be an amount and a unit, such as 12.50 EUR, and highwater.ack counts as durable`,
+    );
+  const isFast = oneOf("ack", ack, "commit", "durable") && isValue;
   const asked: Settings = {
-    ack: oneOf("ack", ack, "commit", "durable") ? "commit" : "durable",
+    ack: isFast ? "commit" : "durable",
     level: isKnown ? (level ?? null) : (levels.at(-1) ?? null),
     maxWaitMs: maxWaitMs ?? 0,
-    readsDurably,
+    readsDurably: readsDurably || isDurableOnly || reads === "wait",
+    isDurableOnly,
     id: id ?? null,
+    atRisk: isValue ? (atRisk ?? null) : null,
   };
   const { settings, faults: raised } = atLeast(asked, least, levels);
   return { settings, faults: [...faults, ...raised] };
 }
 
+const READS: ReadonlySet<string> = new Set(["committed", "wait", "durable"]);
 /** Longer than any sensible time. */
 const TIME_LENGTH_MAX = 32;
 const UNITS_MS: Readonly<Record<string, number>> = { "": 1, ms: 1, s: 1_000, min: 60_000, h: 3_600_000 };

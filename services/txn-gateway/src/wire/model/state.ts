@@ -3,6 +3,7 @@ import { ExpectedAnswers, type Expected, OWN, type Purpose, QUIET } from "./expe
 import { type Change, Doubts } from "./doubts.ts";
 import { type HoldQueue, type Gate } from "./hold-queue.ts";
 import { type OwnAttempt } from "./attempt.ts";
+import { type Position } from "../positions.ts";
 import { FLUSH, query, type Report, SYNC } from "../frames/build.ts";
 import {
   DEFAULT_SETTINGS,
@@ -29,6 +30,13 @@ export function statusAt(bytes: Buffer, start: number): TransactionStatus {
   return String.fromCharCode(bytes[start + HEADER_BYTES] ?? 0) as TransactionStatus;
 }
 
+/** What a replica showed before a read began. */
+export interface Look extends Position {
+  readonly atMs: number;
+  /** Age of the newest commit; null: unknown. */
+  readonly ageMs: number | null;
+}
+
 /** The model's requests to the shell. */
 export interface Outside {
   toServer(bytes: Buffer): void;
@@ -47,7 +55,10 @@ export interface Outside {
   strictestLevel(): string;
   /** Whether a transaction in commit mode may begin to write. */
   admission(): Admission;
-  /** On the read port: a statement waits until the server shows the token's transaction. */
+  /**
+   * On the read port: a statement waits until the server shows the token's transaction. Without a
+   * token, until it is known how old the replica's state is.
+   */
   await(token: string): void;
   /** The server was a replica and has been promoted. */
   promoted(): void;
@@ -127,6 +138,10 @@ export class SessionState {
   after = "";
   /** The server may not show the token's transaction yet: the client's reads wait. */
   isAwaiting = false;
+  /** Of the transaction that runs; null: not known. */
+  look: Look | null = null;
+  /** Of the next transaction; null: not asked yet. */
+  nextLook: { readonly found: Look | null } | null = null;
   /** Why the token's transaction will not arrive: the answer to the next read. */
   refusal: Buffer | null = null;
 
@@ -140,6 +155,11 @@ export class SessionState {
     this.least = least;
     this.isReader = isReader;
     this.isAtReplica = isAtReplica;
+  }
+
+  /** A durable-only read at a replica has to say how old it is. */
+  get wantsLook(): boolean {
+    return this.isAtReplica && this.settings.isDurableOnly && this.status === "I" && this.nextLook === null;
   }
 
   /** What an answer has to keep to now. */

@@ -108,6 +108,8 @@ const SETTINGS: ReadonlyMap<string, readonly Setting[]> = new Map<string, readon
   ["level", ["level"]],
   ["max_wait", ["maxWaitMs"]],
   ["read_ack", ["readsDurably"]],
+  ["reads", ["readsDurably", "isDurableOnly"]],
+  ["at_risk", ["atRisk"]],
   ["id", ["id"]],
   // Read with every check of the read port, so it is never in doubt.
   ["after", []],

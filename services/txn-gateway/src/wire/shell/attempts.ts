@@ -1,7 +1,16 @@
 // Runs the wire's transactions with receipts through the pipeline of all others: admitted by
 // exposure, announced before COMMIT, positioned after it, and settled when the outcome is unknown.
 import { randomBytes } from "node:crypto";
-import { type EpochId, HighwaterError, makeUuidV7, NO_ID, parseTxnId, type TxnId } from "@highwater/protocol";
+import {
+  type EpochId,
+  HighwaterError,
+  makeUuidV7,
+  NO_ID,
+  parseAtRisk,
+  parseTxnId,
+  type TxnId,
+  type ValueAtRisk,
+} from "@highwater/protocol";
 import { type DeploymentKeys } from "@highwater/service";
 import { lifespanMs } from "../../attempts/bounds.ts";
 import { type Config } from "../../config.ts";
@@ -62,14 +71,15 @@ export class WireAttempts {
    * How long a fast transaction of the owner has to wait before it may write, or why it may not:
    * exposure is at its limit.
    */
-  admission(owner: bigint): number | Report {
+  admission(owner: bigint, atRisk: string | null): number | Report {
     try {
-      return this.#parts.exposure.check(owner, "commit");
+      return this.#parts.exposure.check(owner, "commit", valueIn(atRisk));
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
       this.#parts.metrics.refusals.add(cause.code);
       const message = cause.details.detail ?? cause.message;
-      return { severity: "ERROR", code: "53400", message, hint: REFUSED_HINT };
+      const code = cause.code === "invalid_request" ? "22023" : "53400";
+      return { severity: "ERROR", code, message, hint: REFUSED_HINT };
     }
   }
 
@@ -111,11 +121,13 @@ export class WireAttempts {
     const digest = INTERACTIVE.toString(10);
     if (id === undefined) {
       const refused = [settings.id?.toLowerCase() ?? "", NO_TAG, epoch, digest] as const;
-      return new WireAttempt(this.#parts, { ...of, exposed: null, announced: null }, refused);
+      return new WireAttempt(this.#parts, { ...of, exposed: null, announced: null, atRisk: null }, refused);
     }
     let exposed: Exposed | null = null;
+    let atRisk: string | null = null;
     try {
-      exposed = exposure.admitBegun(of.owner, settings.ack);
+      exposed = exposure.admitBegun(of.owner, settings.ack, valueIn(settings.atRisk));
+      ({ atRisk } = settings);
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
       // With the client's id it gets its receipt all the same, because it must not run twice.
@@ -124,14 +136,18 @@ export class WireAttempts {
     const tag = keys.receiptTag(of.owner, id);
     const endsWithinMs = lifespanMs(config.totalTimeoutMs, "one_shot");
     const announced = announcer.announce({ ...of, id, exposed }, { level, endsWithinMs });
-    return new WireAttempt(this.#parts, { ...of, exposed, announced }, [id, tag, epoch, digest]);
+    return new WireAttempt(this.#parts, { ...of, exposed, announced, atRisk }, [id, tag, epoch, digest]);
   }
 }
 
 interface AttemptState extends SessionOwner {
   readonly exposed: Exposed | null;
   readonly announced: Announced | null;
+  readonly atRisk: string | null;
 }
+
+const valueIn = (text: string | null): ValueAtRisk | undefined =>
+  text === null ? undefined : parseAtRisk(text);
 
 export class WireAttempt implements OwnAttempt {
   readonly receipt: ReceiptValues;
@@ -154,6 +170,11 @@ export class WireAttempt implements OwnAttempt {
 
   get id(): TxnId {
     return this.receipt[0] as TxnId;
+  }
+
+  /** Its value is counted, so that its answer need not wait. */
+  covers(atRisk: string | null): boolean {
+    return atRisk === null || atRisk === this.#state.atRisk;
   }
 
   withdraw(): void {

@@ -6,12 +6,13 @@ import { errorResponse, noticeResponse, parameterStatus, type Report } from "../
 import { FrameError } from "../frames/scanner.ts";
 import { ClientLeg } from "../model/client-leg.ts";
 import { type Gate, HoldQueue } from "../model/hold-queue.ts";
-import { ACHIEVED_PARAMETER, TOKEN_PARAMETER } from "../model/holds.ts";
+import { ACHIEVED_PARAMETER, AGE_PARAMETER, FLOOR_PARAMETER, TOKEN_PARAMETER } from "../model/holds.ts";
 import { atLeast, type OwnMessages, type ReceiptValues, type Settings } from "../model/own.ts";
 import { ServerLeg } from "../model/server-leg.ts";
 import { type Outside, SessionState, type TransactionStatus } from "../model/state.ts";
-import { type Positions } from "../positions.ts";
+import { type Position, type Positions } from "../positions.ts";
 import { AfterWait, type Reader } from "./after-wait.ts";
+import { asOf, refuseShown } from "./durable-only.ts";
 import { endOf, FAILED_OVER, judgeHeld } from "./failover.ts";
 import { IDLE, IN_THE_WAY, PROMOTED, RELEASED, REVOKED, SHUTTING_DOWN, UNREAD, USED } from "./reports.ts";
 import { Slowdown } from "./slowdown.ts";
@@ -70,6 +71,8 @@ export class WireSession {
   readonly #afterWait: AfterWait | null;
   readonly #slowdown: Slowdown;
   #lastActiveMs: number;
+  /** When the client began to send the transaction that runs, or one before it in a pipeline. */
+  #askedAtMs: number | null = null;
   /** Null: the client reads as fast as answers come. */
   #fullSinceMs: number | null = null;
   /** Null: the server can send its answers. */
@@ -97,6 +100,9 @@ export class WireSession {
             onEnd: (refusal) => {
               this.#arrived(refusal);
             },
+            onLook: (found) => {
+              this.#state.nextLook = { found };
+            },
           });
     this.#slowdown = this.#newSlowdown();
     this.#toClient = outbox.to(client, () => {
@@ -116,8 +122,8 @@ export class WireSession {
         else this.#waitAtReplica(gate, reader, reader.replica);
       },
       await: (token) => {
-        this.#metrics.awaits();
-        this.#afterWait?.begin(token, this.#state.settings.maxWaitMs);
+        if (token !== "") this.#metrics.awaits();
+        this.#afterWait?.begin(token, this.#state.settings);
       },
       promoted: () => {
         this.promoted();
@@ -161,7 +167,7 @@ export class WireSession {
   #newSlowdown(): Slowdown {
     const { attempts, owner } = this.#options;
     return new Slowdown({
-      ask: () => attempts.admission(owner),
+      ask: () => attempts.admission(owner, this.#state.settings.atRisk),
       wait: (ms, callback) => attempts.slow(ms, callback),
       onEnd: () => {
         this.#unblock(() => {
@@ -175,6 +181,7 @@ export class WireSession {
     this.#clientLeg.ready();
     if (status === "I") {
       const isPipelined = !this.#state.expected.isEmpty;
+      if (!isPipelined && !this.#clientLeg.isBlocked) this.#askedAtMs = null;
       this.#traces.ended(isPipelined);
       this.#reads?.ended(isPipelined || this.#clientLeg.isBlocked);
       if (this.#afterWait !== null) this.#metrics.read(this.replica === null ? "primary" : "replica");
@@ -236,6 +243,7 @@ export class WireSession {
 
   readonly #onClient = (chunk: Buffer): void => {
     this.#lastActiveMs = this.#options.nowMs();
+    this.#askedAtMs ??= this.#lastActiveMs;
     this.#traces.sent();
     this.#reads?.sent();
     this.#guarded(() => {
@@ -306,12 +314,14 @@ export class WireSession {
     const { positions, primaryEpoch, defaultLevel } = this.#options;
     const attempt = gate.attempt as WireAttempt | null;
     if (attempt !== null) this.#positioned.add(attempt);
-    const isEarly = attempt !== null && settings.ack === "commit";
+    const isEarly = attempt?.covers(settings.atRisk) === true && settings.ack === "commit";
     const level = settings.level ?? defaultLevel();
     gate.level = level;
     this.#reads?.holds(gate, level);
     if (isEarly) positions.committed(primaryEpoch);
     const sentMs = this.#lastActiveMs;
+    const askedAtMs = this.#askedAtMs ?? sentMs;
+    gate.isDurableOnly = settings.isDurableOnly;
     this.#metrics.committed(gate, { sentMs, isEarly, hasReceipt: attempt !== null, ack: settings.ack });
     const trace = this.#traces.committed(gate, {
       id: attempt?.id ?? null,
@@ -339,6 +349,7 @@ export class WireSession {
           if (end === "durable") {
             if (attempt !== null) gate.say(parameterStatus(ACHIEVED_PARAMETER, isEarly ? "" : level));
             this.#traces.answered(gate, isEarly);
+            if (gate.isDurableOnly && position !== null) this.#sayFloor(gate, position, askedAtMs);
             this.#open(gate);
           } else {
             gate.position ??= position;
@@ -385,17 +396,28 @@ export class WireSession {
     const { readsDurably, level: asked } = settings;
     const { signal } = (this.#ended ??= new AbortController());
     const level = asked ?? this.#options.defaultLevel();
+    const { look } = this.#state;
+    gate.isDurableOnly = settings.isDurableOnly;
     this.#reads?.holds(gate, readsDurably ? level : null);
     const opens = readsDurably ? reader.shown(replica, level, signal) : reader.confirmed(replica, signal);
-    void opens.then(() => {
+    void opens.then((shown) => {
+      if (gate.isDurableOnly && shown !== undefined) this.#sayFloor(gate, shown, asOf(look, shown));
       this.#open(gate);
     });
     if (readsDurably) this.#releaseInTime(gate, settings);
   }
 
+  /** What the next session must not fall behind, and how old this answer is at most. */
+  #sayFloor(gate: Gate, position: Position, asOfMs: number | null): void {
+    const { attempts, owner, nowMs } = this.#options;
+    const age = asOfMs === null ? "" : String(Math.ceil(nowMs() - asOfMs));
+    gate.say(parameterStatus(FLOOR_PARAMETER, attempts.positionToken(owner, position)));
+    gate.say(parameterStatus(AGE_PARAMETER, age));
+  }
+
   #arrived(refusal: Report | null): void {
+    if (this.#state.isAwaiting) this.#metrics.arrived(refusal !== null);
     this.#state.isAwaiting = false;
-    this.#metrics.arrived(refusal !== null);
     if (refusal !== null && this.#state.status !== "I") {
       // Earlier results of the block may lack the token's transaction, so the session ends.
       this.#fail({ ...refusal, severity: "FATAL" });
@@ -421,6 +443,10 @@ export class WireSession {
 
   /** Answers before the commit is durable, with a warning. */
   #release(gate: Gate): void {
+    if (gate.isDurableOnly) {
+      this.#refuse(gate);
+      return;
+    }
     this.#givePosition(gate);
     // The token is not known yet, and the client must not keep that of an earlier transaction.
     if (gate.attempt !== null && gate.position === null) gate.say(parameterStatus(TOKEN_PARAMETER, ""));
@@ -430,6 +456,15 @@ export class WireSession {
     this.#traces.answered(gate, true);
     this.#reads?.opened(gate, true);
     this.#open(gate);
+  }
+
+  /** Its time is over, and what it shows may still be lost: an error goes out in its place. */
+  #refuse(gate: Gate): void {
+    this.#options.metrics.refusals.add("read_unconfirmed");
+    const { isBetweenFrames } = this.#serverLeg;
+    const refused = refuseShown(gate, { queue: this.#queue, state: this.#state, isBetweenFrames });
+    if ("code" in refused) this.#fail(refused);
+    else for (const one of refused) this.#open(one);
   }
 
   /**
