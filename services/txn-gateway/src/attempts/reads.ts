@@ -188,7 +188,10 @@ export class Reads {
     return end === null ? null : { end };
   }
 
-  /** The end of its log, if the primary, asked now, is still in the epoch and feeds this very replica. */
+  /**
+   * The end of its log, if the primary, asked now, is still in the epoch and feeds this very
+   * replica.
+   */
   async endIfFeeding(
     { node, epoch }: Pick<PrimaryEpoch, "node" | "epoch">,
     replica: string,

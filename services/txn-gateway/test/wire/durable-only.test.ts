@@ -124,27 +124,60 @@ it("a session with a floor does not go back to a replica that has gone back", as
     const answer = await session.query(KEYS);
     return keysIn(answer).includes("later") && answer;
   });
-  await cluster.query(AWAY, "ALTER SYSTEM SET recovery_min_apply_delay = '1h'");
+  const floor = shown.parameter("highwater.floor") ?? "";
+  const applyLate = async (time: string): Promise<void> => {
+    await cluster.query(AWAY, `ALTER SYSTEM SET recovery_min_apply_delay = '${time}'`);
+    await cluster.query(AWAY, "SELECT pg_reload_conf()");
+  };
+  await applyLate("1h");
   await cluster.stop(AWAY, "immediate");
   await session.closed();
   await cluster.start(AWAY);
-  const usual = await eventually("the replica has gone back", async () => {
-    const client = await WireClient.open(wire.system.pgReadUrl(AWAY)).catch(() => null);
-    const answer = await client?.query(`${KEYS} -- pg_is_in_recovery`).catch(() => null);
-    client?.end();
-    return answer?.code === "" && !keysIn(answer).includes("later") && answer;
+  await eventually("the replica has gone back", async () => {
+    const rows = await cluster.query(AWAY, "SELECT FROM kv WHERE key = 'later'").catch(() => null);
+    return rows?.length === 0;
   });
-  assert.ok(!keysIn(usual).includes("later"));
-  const floored = await reader(AWAY, shown.parameter("highwater.floor") ?? "");
+  const next = await eventually("a session with the floor is served", async () => {
+    const client = await reader(AWAY, floor).catch(() => null);
+    const answer = await client?.query(KEYS).catch(() => null);
+    client?.end();
+    return answer?.code === "" && answer;
+  });
+  assert.ok(keysIn(next).includes("later"));
+
+  // It receives the log again, and stays behind: now it may serve, and only the floor helps.
+  await applyLate("0");
+  const isAway = async (): Promise<boolean> => {
+    const client = await WireClient.open(wire.system.pgReadUrl(AWAY)).catch(() => null);
+    const answer = await client?.query("SELECT pg_is_in_recovery()").catch(() => null);
+    client?.end();
+    return answer?.rows[0]?.[0] === "t";
+  };
+  await eventually("the replica serves again", isAway);
+  await applyLate("1h");
+  await commit("newest", "durable");
+  const near = await reader(HOME);
+  const newest = await eventually("the primary shows it", async () => {
+    const answer = await near.query(KEYS);
+    return keysIn(answer).includes("newest") && answer;
+  });
+  near.end();
+  const usual = await reader(AWAY);
+  const behind = await eventually("the replica serves a session without a floor", async () => {
+    const answer = await usual.query(KEYS);
+    return answer.code === "" && answer;
+  });
+  assert.ok(!keysIn(behind).includes("newest"), "it has gone back");
+  usual.end();
+  const floored = await reader(AWAY, newest.parameter("highwater.floor") ?? "");
   const refused = await floored.query(KEYS);
   assert.deepEqual([refused.code, refused.rows], ["57014", []]);
-  await cluster.query(AWAY, "ALTER SYSTEM RESET recovery_min_apply_delay");
-  await cluster.query(AWAY, "SELECT pg_reload_conf()");
-  const next = await eventually("the replica has caught up", async () => {
+  await applyLate("0");
+  const late = await eventually("the replica has caught up", async () => {
     const answer = await floored.query(KEYS);
     return answer.code === "" && answer;
   });
-  assert.ok(keysIn(next).includes("later"));
+  assert.deepEqual(keysIn(late), keysIn(newest));
   floored.end();
 });
 

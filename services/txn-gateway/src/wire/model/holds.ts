@@ -16,7 +16,7 @@ const INTEGRITY = "23";
 export const TOKEN_PARAMETER = "highwater.token";
 /** The level of the commit with the token; empty: it was answered before it was durable. */
 export const ACHIEVED_PARAMETER = "highwater.achieved";
-/** With an answer of `highwater.reads = durable`: the token for `highwater.after` of the next session. */
+/** With a durable-only answer: the token for `highwater.after` of the next session. */
 export const FLOOR_PARAMETER = "highwater.floor";
 /** How old that answer is at most, in milliseconds; empty: not known. */
 export const AGE_PARAMETER = "highwater.age_ms";

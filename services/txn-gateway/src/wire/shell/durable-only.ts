@@ -65,7 +65,7 @@ export function refuseShown(
 function refusedAnswer(held: readonly (Buffer | Gate)[]): Buffer | null {
   const bytes = Buffer.concat(held.flatMap((entry) => (entry instanceof Gate ? [] : [entry])));
   const kept: Buffer[] = [];
-  for (let at = 0; at < bytes.length; ) {
+  for (let at = 0; at < bytes.length;) {
     const type = bytes[at] ?? 0;
     const end = at + LENGTH_AT + bytes.readUInt32BE(at + LENGTH_AT);
     if (type === READY && end === bytes.length && end === at + HEADER_BYTES + 1)

@@ -87,23 +87,11 @@ export class WireSession {
     this.#options = options;
     const { client, server, outbox } = options;
     this.#lastActiveMs = options.nowMs();
-    const { reader, after, tracer, owner } = options;
+    const { reader, tracer, owner } = options;
     this.#traces = new SessionTraces({ tracer, owner, node: this.node });
     this.#metrics = new SessionMetrics(options);
     this.#reads = reader?.traces ?? null;
-    this.#afterWait =
-      reader === null
-        ? null
-        : new AfterWait({
-            reader,
-            after,
-            onEnd: (refusal) => {
-              this.#arrived(refusal);
-            },
-            onLook: (found) => {
-              this.#state.nextLook = { found };
-            },
-          });
+    this.#afterWait = reader === null ? null : this.#newAfterWait(reader);
     this.#slowdown = this.#newSlowdown();
     this.#toClient = outbox.to(client, () => {
       this.#fullSinceMs ??= options.nowMs();
@@ -162,6 +150,19 @@ export class WireSession {
     const state = new SessionState(this.#queue, { outside, own, least, ...place });
     state.settings = atLeast(state.settings, least, levels()).settings;
     return state;
+  }
+
+  #newAfterWait(reader: Reader): AfterWait {
+    return new AfterWait({
+      reader,
+      after: this.#options.after,
+      onEnd: (refusal) => {
+        this.#arrived(refusal);
+      },
+      onLook: (found) => {
+        this.#state.nextLook = { found };
+      },
+    });
   }
 
   #newSlowdown(): Slowdown {
