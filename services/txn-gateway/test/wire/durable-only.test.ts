@@ -137,13 +137,13 @@ it("a session with a floor does not go back to a replica that has gone back", as
     const rows = await cluster.query(AWAY, "SELECT FROM kv WHERE key = 'later'").catch(() => null);
     return rows?.length === 0;
   });
-  const next = await eventually("a session with the floor is served", async () => {
+  // Nothing becomes durable while the only replica receives nothing, so most are refused.
+  for (let turn = 0; turn < 5; turn++) {
     const client = await reader(AWAY, floor).catch(() => null);
     const answer = await client?.query(KEYS).catch(() => null);
     client?.end();
-    return answer?.code === "" && answer;
-  });
-  assert.ok(keysIn(next).includes("later"));
+    if (answer?.code === "") assert.ok(keysIn(answer).includes("later"), "it has gone back");
+  }
 
   // It receives the log again, and stays behind: now it may serve, and only the floor helps.
   await applyLate("0");
