@@ -196,6 +196,8 @@ it("the loss of the primary's region takes back nothing that was shown", { timeo
   await wire.holding(1);
   await wire.system.cluster.kill(HOME);
   await wire.system.cluster.promote(AWAY);
+  // The gateway beside the old primary learns of the new one.
+  await wire.heal();
   await session.closed();
   assert.ok(!session.untaken.some(({ type }) => type === "D"), "what was held is dropped");
   const after = await eventually("the new primary serves the floor", async () => {
