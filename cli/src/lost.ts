@@ -147,19 +147,24 @@ async function detailsOf(tracker: Service, id: string): Promise<LostDetails> {
 }
 
 function asRows(lost: readonly LostTransaction[]): readonly string[] {
-  const rows = lost.map(({ id, lostAt, answered, contents, settledAt, metadata }) => [
+  const rows = lost.map(({ id, lostAt, answered, contents, settledAt, dependsOn, metadata }) => [
     ...[id, lostAt, answered, contents.replaceAll("_", " "), settledAt ?? ""],
+    dependsOn === undefined ? "not known" : `${String(dependsOn.ids.length)}${dependsOn.more ? "+" : ""}`,
     metadata === undefined ? "" : JSON.stringify(metadata),
   ]);
-  return asTable([["transaction", "lost at", "answered", "contents", "proven at", "metadata"], ...rows], "");
+  return asTable(
+    [["transaction", "lost at", "answered", "contents", "proven at", "depends on", "metadata"], ...rows],
+    "",
+  );
 }
 
-function asText({ kept, ...lost }: LostDetails): string[] {
+function asText({ kept, dependsOn, ...lost }: LostDetails): string[] {
   const facts = [
     `${lost.id}: lost`,
     `  published  ${lost.lostAt}`,
     `  answered   ${lost.answered}`,
     `  contents   ${lost.contents.replaceAll("_", " ")}`,
+    `  depends on ${dependsOn === undefined ? "not known" : [...dependsOn.ids, ...(dependsOn.more ? ["and more"] : [])].join(", ") || "no other lost transaction"}`,
   ];
   if (kept === null) return facts;
   const statements = kept.statements.flatMap(({ sql, params = [], result }) => [

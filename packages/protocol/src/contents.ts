@@ -9,6 +9,8 @@ export const CONTENTS_LIMITS = {
   sealedChars: 8 * 1_048_576,
   lostPerPage: 1_000,
   defaultLostPerPage: 100,
+  /** Transactions that a lost one names. */
+  dependsOn: 20,
 } as const;
 
 export const Answered = texts(
@@ -91,6 +93,19 @@ export const LostTransaction = Type.Object(
     }),
     answered: Answered,
     contents: ContentsState,
+    dependsOn: Type.Optional(
+      Type.Object(
+        {
+          ids: Type.Array(Uuid, { maxItems: CONTENTS_LIMITS.dependsOn, description: "The newest first." }),
+          more: Type.Boolean({ description: "Whether there are more, or may be." }),
+        },
+        {
+          ...closed,
+          description:
+            "The other lost transactions of its owner that it may have read: all that committed before its last snapshot, and all whose order is not known. Absent if its own order is not known; then it may have read any of its `attempt`.",
+        },
+      ),
+    ),
   },
   { ...closed, description: "A lost transaction." },
 );

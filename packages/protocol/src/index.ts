@@ -11,6 +11,7 @@ export * from "./schemas.ts";
 export * from "./value.ts";
 export * from "./announcements.ts";
 export * from "./contents.ts";
+export * from "./commit-order.ts";
 export * from "./batch.ts";
 export * from "./tickets.ts";
 export * from "./durability.ts";

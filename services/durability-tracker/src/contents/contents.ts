@@ -13,6 +13,8 @@ import {
   type LostTransaction,
   type NotKeptWhy,
   type Offset,
+  type Order,
+  readOrder,
   type SealedLost,
   type TransactionEventData,
   type TxnId,
@@ -25,6 +27,7 @@ import { type Act, type ContentsStore } from "@highwater/store";
 import { currentEpoch, judge, markIn, type Published, type TrackerState } from "../core/index.ts";
 import { transactionData } from "../events/new-events.ts";
 import {
+  type AttemptKey,
   type ContentsItem,
   type ContentsTotals,
   type ListedLost,
@@ -34,6 +37,7 @@ import {
   type SealedContents,
 } from "./contents-database.ts";
 import { type ContentsFile } from "./contents-file.ts";
+import { Dependencies, type Placed } from "./dependencies.ts";
 
 export interface ContentsOptions {
   readonly file: ContentsFile;
@@ -62,6 +66,9 @@ const SWEEP_MS = 1_000;
 const SEALED_PER_PAGE = 500;
 const SEALED_PAGE_BYTES = 4 * 1_048_576;
 const ERASURES_MS = 10_000;
+/** The losses among which one looks for what another may have read, the oldest first. */
+const LOSSES_COMPARED = 10_000;
+const EVERYTHING = { ...{ after: 0, sinceMs: 0, contents: null, answered: null }, id: null, owner: null };
 /** Ids may run ahead of the clocks by a little; the mark of an erasure covers them, too. */
 const ERASE_MARGIN_MS = 60_000;
 
@@ -79,6 +86,8 @@ export class Contents {
   /** Published, and not yet handed to the file. */
   #losses: LostRow[] = [];
   #listing: Promise<void> | null = null;
+  /** By the number of the lost row. */
+  readonly #orders = new Map<number, Order>();
 
   constructor(options: ContentsOptions) {
     this.#options = options;
@@ -282,14 +291,50 @@ export class Contents {
     const rows = await this.#options.file.list({ ...question, limit: question.limit + 1 });
     const page = rows.slice(0, question.limit);
     const next = rows.length > page.length ? String(page.at(-1)?.n) : null;
-    return { lost: page.map(lostOf), next };
+    return { lost: await this.#listed(page, question.owner), next };
+  }
+
+  /** Of one owner, or (null) of any. */
+  async #listed(page: readonly ListedLost[], owner: string | null): Promise<LostTransaction[]> {
+    if (this.#options.keys === null || page.length === 0) return page.map(lostOf);
+    const all = await this.#options.file.list({ ...EVERYTHING, owner, limit: LOSSES_COMPARED + 1 });
+    const others = all.slice(0, LOSSES_COMPARED);
+    const dependencies = new Dependencies(await this.#placed(others), others.length === all.length);
+    return (await this.#placed(page)).map((row) => {
+      const dependsOn = dependencies.of(row);
+      return { ...lostOf(row), ...(dependsOn !== undefined && { dependsOn }) };
+    });
+  }
+
+  #placed(rows: readonly ListedLost[]): Promise<(ListedLost & Placed)[]> {
+    return Promise.all(rows.map(async (row) => ({ ...row, order: await this.#orderOf(row) })));
+  }
+
+  /** Opens the contents once, and keeps nothing of them but their order. */
+  async #orderOf(row: ListedLost): Promise<Order | null> {
+    const { file, keys } = this.#options;
+    if (row.contents !== "kept" || keys === null) return null;
+    const known = this.#orders.get(row.n);
+    if (known !== undefined) return known;
+    const sealed = await file.sealed(row);
+    if (sealed === null) return null;
+    try {
+      const { order } = openedBy(keys, aboutOf(row, sealed), sealed);
+      if (order === undefined) return null;
+      if (this.#orders.size >= LOSSES_COMPARED) this.#orders.clear();
+      const read = readOrder(order);
+      this.#orders.set(row.n, read);
+      return read;
+    } catch {
+      // Their key is gone. Whoever reads them is told.
+      return null;
+    }
   }
 
   /** A page of what was lost of all owners, with the contents as their gateway has sealed them. */
   async listSealed(after: number): Promise<SealedLost> {
     const { file } = this.#options;
-    const everything = { sinceMs: 0, contents: null, answered: null, id: null, owner: null };
-    const rows = await file.list({ ...everything, after, limit: SEALED_PER_PAGE });
+    const rows = await file.list({ ...EVERYTHING, after, limit: SEALED_PER_PAGE });
     const lost: SealedLost["lost"] = [];
     let [bytes, next] = [0, rows.at(-1)?.n ?? null];
     for (const row of rows) {
@@ -315,8 +360,8 @@ export class Contents {
     principal: Principal,
   ): Promise<LostDetails> {
     const { file, keys } = this.#options;
-    const everything = { after: 0, limit: 1_000, sinceMs: 0, contents: null, answered: null };
-    const row = (await file.list({ ...everything, id: of.id, owner: String(of.owner) })).at(-1);
+    const owner = String(of.owner);
+    const row = (await file.list({ ...EVERYTHING, limit: 1_000, id: of.id, owner })).at(-1);
     if (row === undefined) throw new HighwaterError("not_found");
     const sealed = row.contents === "kept" ? await file.sealed(row) : null;
     if (sealed === null) return { ...lostOf(row), kept: null };
@@ -329,8 +374,9 @@ export class Contents {
         { by: principal.id, reason: null },
       ),
     );
-    const about = { owner: of.owner, id: row.id, epoch: row.epoch, offset: sealed.offset };
-    return { ...lostOf(row), kept: openedBy(keys, about, sealed) };
+    const kept = openedBy(keys, aboutOf(row, sealed), sealed);
+    const [lost = lostOf(row)] = await this.#listed([row], owner);
+    return { ...lost, kept };
   }
 
   /**
@@ -356,6 +402,10 @@ export class Contents {
       throw new HighwaterError("primary_unavailable", { detail, retryAfterMs: SWEEP_MS }, { cause });
     }
   }
+}
+
+function aboutOf({ owner, id, epoch }: AttemptKey, { offset }: SealedContents): SealedAbout {
+  return { owner: BigInt(owner), id, epoch, offset };
 }
 
 /** Errors: `keep_unavailable`. */

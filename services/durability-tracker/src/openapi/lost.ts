@@ -30,6 +30,7 @@ const LOST = {
   lostAt: "2026-11-28T12:00:00.000Z",
   answered: "yes",
   contents: "kept",
+  dependsOn: { ids: ["01980f3e-6d21-7101-8000-00000000002a"], more: false },
 } as const;
 const DIGEST = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
 const query = (name: string, schema: Parameter["schema"], description: string): Parameter => ({

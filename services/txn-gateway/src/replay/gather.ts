@@ -5,6 +5,8 @@ import {
   type ContentsState,
   type EpochId,
   KeptContents,
+  type Order,
+  readOrder,
   SealedLost,
   type Static,
   type TransactionEventData,
@@ -14,7 +16,6 @@ import {
 import { type ContentsKeys } from "@highwater/service";
 import { type Deps } from "../deps.ts";
 import { askTracker } from "../trackers/ask-tracker.ts";
-import { type Order, readOrder } from "./order.ts";
 
 export interface LostWrite {
   readonly id: TxnId;

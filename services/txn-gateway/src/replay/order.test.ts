@@ -2,7 +2,8 @@
 // and the list have.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { inOrder, mayHaveSeen, readOrder } from "./order.ts";
+import { mayHaveSeen, readOrder } from "@highwater/protocol";
+import { inOrder } from "./order.ts";
 
 const of = (name: string, xid: number, snapshot: string, epoch = "a") => ({
   name,

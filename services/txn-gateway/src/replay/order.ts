@@ -1,40 +1,6 @@
-// In which order lost transactions committed, and which may depend on which: by what the snapshot
-// at the end of each one shows, and not by positions or transaction ids. Pure.
+// In which order lost transactions committed. Pure.
 // (docs/decisions/0234-lost-transactions-are-brought-back.md)
-import { type KeptContents } from "@highwater/protocol";
-
-export interface Order {
-  readonly xid: bigint;
-  readonly xmin: bigint;
-  readonly xmax: bigint;
-  /** In progress, between the two. */
-  readonly running: ReadonlySet<bigint>;
-}
-
-export interface Ordered {
-  readonly epoch: string;
-  /** Null: not known. */
-  readonly order: Order | null;
-}
-
-export function readOrder({ xid, snapshot }: NonNullable<KeptContents["order"]>): Order {
-  const [xmin = "0", xmax = "0", running = ""] = snapshot.split(":");
-  const ids = running === "" ? [] : running.split(",").map(BigInt);
-  return { xid: BigInt(xid), xmin: BigInt(xmin), xmax: BigInt(xmax), running: new Set(ids) };
-}
-
-function shows({ xmin, xmax, running }: Order, xid: bigint): boolean {
-  return xid < xmin || (xid < xmax && !running.has(xid));
-}
-
-/**
- * True unless `later` can have seen nothing of `earlier`. A transaction of another epoch ran in a
- * history without it.
- */
-export function mayHaveSeen(later: Ordered, earlier: Ordered): boolean {
-  if (later.epoch !== earlier.epoch) return false;
-  return later.order === null || earlier.order === null || shows(later.order, earlier.order.xid);
-}
+import { mayHaveSeen, type Ordered } from "@highwater/protocol";
 
 /**
  * Sorts the transactions of an epoch: those without an order first. Ends of snapshots never fall

@@ -7,6 +7,7 @@ import {
   type EpochId,
   HighwaterError,
   makeUuidV7,
+  mayHaveSeen,
   type ReplayOutcome,
   type ReplayReport,
   type ReplayRequest,
@@ -29,7 +30,7 @@ import { INTERACTIVE } from "../txn/digest.ts";
 import { type Tokens } from "../txn/tokens.ts";
 import { type Examined, Examiner, statementsOf } from "./examine.ts";
 import { gather, type LostWrite } from "./gather.ts";
-import { inOrder, mayHaveSeen } from "./order.ts";
+import { inOrder } from "./order.ts";
 import { runIn } from "./run.ts";
 
 export interface ReplayContext {
