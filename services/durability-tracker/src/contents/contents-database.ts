@@ -69,10 +69,17 @@ export interface ContentsTotals {
   readonly bytes: number;
 }
 
+interface DataKey {
+  readonly n: number;
+  readonly wrapped: Uint8Array;
+}
+
 const VERSION = 1;
 /** What a row takes beside its contents. */
 const ROW_BYTES = 256;
 const PENDING_MAX = 1_000;
+/** Whose data keys are remembered. */
+const OWNERS_MAX = 10_000;
 
 const SCHEMA = `
 CREATE TABLE data_key (n INTEGER PRIMARY KEY, owner TEXT NOT NULL, wrapped BLOB NOT NULL, UNIQUE (owner, wrapped));
@@ -91,9 +98,9 @@ const SQL = {
   addKey: "INSERT INTO data_key (owner, wrapped) VALUES (?, ?) ON CONFLICT DO NOTHING",
   findKey: "SELECT n FROM data_key WHERE owner = ? AND wrapped = ?",
   known: "SELECT state FROM kept WHERE owner = ? AND id = ? AND epoch = ?",
-  add: "INSERT INTO kept (owner, id, epoch, place, data_key, body, bytes, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+  add: "INSERT INTO kept (owner, id, epoch, place, data_key, body, bytes, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
   answered: "UPDATE kept SET answered = ? WHERE owner = ? AND id = ? AND epoch = ?",
-  erased: "SELECT through_ms FROM erasure WHERE owner = ?",
+  erasures: "SELECT owner, through_ms FROM erasure",
   forgetThrough: `DELETE FROM kept WHERE epoch = ? AND place <= ? AND NOT ${IS_LOST} RETURNING owner, bytes`,
   forget: "DELETE FROM kept WHERE owner = ? AND id = ? AND epoch = ? RETURNING owner, bytes",
   /** ?1: the epoch whose marks decide. */
@@ -125,6 +132,9 @@ export class ContentsDatabase {
   readonly #limits: ContentsLimits;
   readonly #statements = new Map<string, StatementSync>();
   readonly #bytesOf = new Map<string, number>();
+  /** As the file has them: asking it for each transaction costs more than its row. */
+  readonly #erasedThrough = new Map<string, number>();
+  readonly #dataKeys = new Map<string, DataKey>();
   #bytes = 0;
   #rows = 0;
 
@@ -157,6 +167,10 @@ export class ContentsDatabase {
   #recount(): void {
     [this.#bytes, this.#rows] = [0, 0];
     this.#bytesOf.clear();
+    this.#erasedThrough.clear();
+    this.#dataKeys.clear();
+    for (const row of this.#ask(SQL.erasures))
+      this.#erasedThrough.set(String(row["owner"]), Number(row["through_ms"]));
     for (const row of this.#ask(SQL.sums)) {
       this.#rows += Number(row["rows"]);
       this.#count(String(row["owner"]), Number(row["bytes"]));
@@ -180,27 +194,30 @@ export class ContentsDatabase {
 
   #takeContents(item: Extract<ContentsItem, { kind: "contents" }>): NotKeptWhy | null {
     const { owner, id, epoch, offset, idMs, wrapped, body } = item;
-    const [known] = this.#ask(SQL.known, owner, id, epoch);
-    // It was sent again, because the answer did not arrive.
-    if (known !== undefined) return known["state"] === "kept" ? null : (known["state"] as NotKeptWhy);
-    const [erased] = this.#ask(SQL.erased, owner);
-    const bytes = body.length + ROW_BYTES;
-    const why =
-      Number(erased?.["through_ms"] ?? -1) >= idMs
-        ? "erased"
-        : this.#hasRoom(owner, bytes)
-          ? null
-          : "over_limit";
-    this.#rows++;
-    if (why !== null) {
-      this.#run(SQL.add, owner, id, epoch, sortable(offset), null, null, 0, why);
-      return why;
+    const size = body.length + ROW_BYTES;
+    const why = this.isErased(owner, idMs) ? "erased" : this.#hasRoom(owner, size) ? null : "over_limit";
+    const [key, bytes] = why === null ? [this.#keyOf(owner, wrapped), size] : [null, 0];
+    const stored = why === null ? body : null;
+    const place = sortable(offset);
+    if (this.#run(SQL.add, owner, id, epoch, place, key, stored, bytes, why ?? "kept") === 0) {
+      // It was sent again, because the answer did not arrive.
+      const state = this.#ask(SQL.known, owner, id, epoch)[0]?.["state"];
+      return state === "kept" ? null : (state as NotKeptWhy);
     }
-    this.#run(SQL.addKey, owner, wrapped);
-    const [key] = this.#ask(SQL.findKey, owner, wrapped);
-    this.#run(SQL.add, owner, id, epoch, sortable(offset), Number(key?.["n"]), body, bytes, "kept");
+    this.#rows++;
     this.#count(owner, bytes);
-    return null;
+    return why;
+  }
+
+  /** Remembers the last one of each owner, which its next transactions have, too. */
+  #keyOf(owner: string, wrapped: Uint8Array): number {
+    const known = this.#dataKeys.get(owner);
+    if (known !== undefined && Buffer.compare(known.wrapped, wrapped) === 0) return known.n;
+    this.#run(SQL.addKey, owner, wrapped);
+    const n = Number(this.#ask(SQL.findKey, owner, wrapped)[0]?.["n"]);
+    if (this.#dataKeys.size >= OWNERS_MAX) this.#dataKeys.clear();
+    this.#dataKeys.set(owner, { n, wrapped: wrapped.slice() });
+    return n;
   }
 
   #hasRoom(owner: string, bytes: number): boolean {
@@ -280,6 +297,8 @@ export class ContentsDatabase {
   erase(owner: string, throughMs: number): number {
     const erased = this.#transact(() => {
       this.#run(SQL.mark, owner, throughMs);
+      this.#erasedThrough.set(owner, Math.max(throughMs, this.#erasedThrough.get(owner) ?? throughMs));
+      this.#dataKeys.delete(owner);
       const rows = this.#ask(SQL.erase, owner);
       this.#run(SQL.destroyKeys, owner);
       return rows.length;
@@ -292,7 +311,7 @@ export class ContentsDatabase {
 
   /** True if contents of the owner's ids up to the time are refused already. */
   isErased(owner: string, throughMs: number): boolean {
-    return Number(this.#ask(SQL.erased, owner)[0]?.["through_ms"] ?? -1) >= throughMs;
+    return (this.#erasedThrough.get(owner) ?? -1) >= throughMs;
   }
 
   /** Forgets what was lost before the time. */
@@ -301,6 +320,7 @@ export class ContentsDatabase {
       this.#forgotten(this.#ask(SQL.expireKept, beforeMs));
       this.#run(SQL.expireLost, beforeMs);
       this.#run(SQL.dropKeys);
+      this.#dataKeys.clear();
     });
   }
 
@@ -314,8 +334,9 @@ export class ContentsDatabase {
     return this.#prepare(sql).all(...values);
   }
 
-  #run(sql: string, ...values: SQLInputValue[]): void {
-    this.#prepare(sql).run(...values);
+  /** Returns how many rows it changed. */
+  #run(sql: string, ...values: SQLInputValue[]): number {
+    return Number(this.#prepare(sql).run(...values).changes);
   }
 
   #transact<T>(work: () => T): T {

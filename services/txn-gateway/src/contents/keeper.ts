@@ -15,7 +15,6 @@ import {
   type StatementResult,
   type TxnId,
 } from "@highwater/protocol";
-import { sleep } from "@highwater/runtime";
 import { type ContentsKeys, type Principal } from "@highwater/service";
 import { type CommitOrder } from "@highwater/store";
 import { type Config } from "../config.ts";
@@ -199,13 +198,18 @@ export class Kept {
    * waits for it: contents that reach no tracker before the answer could be run again although
    * their client has already done so.
    */
-  async whenReached(): Promise<boolean> {
+  whenReached(): Promise<boolean> {
     const { deps, config } = this.#context;
-    const over = new AbortController();
-    const limit = sleep(deps.clock, config.keepWaitMs, over.signal).then(() => false);
-    const isReached = await Promise.race([this.#reached, limit]);
-    over.abort();
-    return isReached;
+    // Without an AbortController, whose error with its stack costs more than all the rest here.
+    return new Promise((resolve) => {
+      const cancel = deps.clock.after(config.keepWaitMs, () => {
+        resolve(false);
+      });
+      void this.#reached.then((isReached) => {
+        cancel();
+        resolve(isReached);
+      });
+    });
   }
 
   /** Reports whether the answer was written to the client. */
