@@ -134,6 +134,11 @@ describe("contents of kept transactions", () => {
     assert.equal(of(unkept.id)?.contents, "not_kept");
     assert.equal(of(lostId)?.contents, "kept");
     assert.equal(of(lostId)?.answered, "yes");
+    const dependsOn = of(interactiveId)?.dependsOn;
+    assert.equal(dependsOn?.ids[0], lostId, "it ran behind that one");
+    assert.deepEqual([dependsOn.ids.includes(unkept.id), dependsOn.more], [true, false]);
+    assert.ok(of(lostId)?.dependsOn?.ids.includes(interactiveId) === false, "it ran before that one");
+    assert.equal(of(unkept.id)?.dependsOn, undefined, "its own order is not known");
 
     const { body, status } = await ask<LostDetails>(`${tracker}/v1/lost/${lostId}`);
     assert.equal(status, 200, JSON.stringify(body));
@@ -145,6 +150,7 @@ describe("contents of kept transactions", () => {
     assert.match(body.kept?.digest ?? "", /^[0-9a-f]{64}$/);
     const { body: talk } = await ask<LostDetails>(`${tracker}/v1/lost/${interactiveId}`);
     assert.equal(talk.kept?.form, "interactive");
+    assert.deepEqual(talk.dependsOn, dependsOn);
     assert.deepEqual(
       talk.kept?.statements.map(({ sql, result }) => [sql, result?.command]),
       [
@@ -187,6 +193,7 @@ describe("contents of kept transactions", () => {
       });
     const { body } = await ask<LostDetails>(`${system.tracker(EUROPE).url}/v1/lost/${lostId}`);
     assert.deepEqual([body.contents, body.kept, body.answered], ["erased", null, "yes"]);
+    assert.equal(body.dependsOn, undefined);
     const late = await send(system.gateway(WEST).url, [put("late")], { keep: true });
     assert.deepEqual([late.status, late.body.kept], [200, false], "its id carries a time before the mark");
   });
