@@ -68,7 +68,7 @@ const SEALED_PAGE_BYTES = 4 * 1_048_576;
 const ERASURES_MS = 10_000;
 /** The losses among which one looks for what another may have read, the oldest first. */
 const LOSSES_COMPARED = 10_000;
-const EVERYTHING = { ...{ after: 0, sinceMs: 0, contents: null, answered: null }, id: null, owner: null };
+const EVERYTHING = { after: 0, sinceMs: 0, contents: null, answered: null, id: null, owner: null };
 /** Ids may run ahead of the clocks by a little; the mark of an erasure covers them, too. */
 const ERASE_MARGIN_MS = 60_000;
 
