@@ -45,6 +45,7 @@ describe("contents of kept transactions", () => {
   let system: System;
   const lostId = newId();
   const interactiveId = newId();
+  const eastOnlyId = newId();
 
   before(async () => {
     system = await System.start({ env: KEEPING });
@@ -122,7 +123,15 @@ describe("contents of kept transactions", () => {
         const held = await bytesOnDisk(system, region);
         return [lostId, interactiveId].every((id) => held.includes(id));
       });
+    // What follows only the tracker of the region that is about to be lost gets to know.
+    await Promise.all([WEST, EUROPE].map((region) => system.tracker(region).stop()));
+    const eastOnly = await send(gateway, [{ sql: "INSERT INTO note VALUES (5, 'five')" }], {
+      id: eastOnlyId,
+      keep: true,
+    });
+    assert.deepEqual([eastOnly.status, eastOnly.body.kept], [200, true]);
     await system.killRegion(EAST);
+    await Promise.all([WEST, EUROPE].map((region) => system.restartService(region, "tracker")));
     await system.cluster.promote(WEST);
     await commit(system.gateway(WEST).url, [put("after")], { ack: "durable" });
     const tracker = system.tracker(EUROPE).url;
@@ -180,6 +189,19 @@ describe("contents of kept transactions", () => {
     assert.deepEqual(new Set(kept.lost.map(({ id }) => id)), new Set([lostId, interactiveId]));
     const wrong = await ask(`${system.tracker(EUROPE).url}/v1/lost?contents=some&limit=0&nothing=1`);
     assert.equal(wrong.status, 400);
+  });
+
+  it("are handed in by the lost region's tracker when it comes back", async () => {
+    const others = await lostAt(system, EUROPE);
+    assert.ok(others.lost.every(({ id }) => id !== eastOnlyId));
+    await system.restartService(EAST, "tracker");
+    await eventually("it lists what it alone had", async () => {
+      const { lost } = await lostAt(system, EAST, "?contents=kept");
+      return lost.some(({ id }) => id === eastOnlyId);
+    });
+    const { body } = await ask<LostDetails>(`${system.tracker(EAST).url}/v1/lost/${eastOnlyId}`);
+    assert.equal(body.kept?.statements[0]?.sql, "INSERT INTO note VALUES (5, 'five')");
+    assert.ok(body.dependsOn?.ids.includes(interactiveId));
   });
 
   it("are erased at every tracker, and stay refused", async () => {
