@@ -63,7 +63,7 @@ export const LOST: readonly Command[] = [
       {
         name: "independent",
         value: "HOW",
-        does: "rows: you declare that only transactions that wrote a common row depend on each other (default: none)",
+        does: "rows: you declare that only transactions that wrote a common row depend on each other; all: also of those whose rows are not known (default: none)",
       },
       { name: "url", value: "URL", does: "a gateway, best one near the primary (default: HIGHWATER_URL)" },
       JSON_OUTPUT,

@@ -47,7 +47,7 @@ describe("lost transactions", () => {
   const rows = (sql: string): Promise<Record<string, unknown>[]> => system.cluster.query(WEST, sql);
 
   async function replay(
-    request: { ids?: string[]; dryRun?: boolean; independent?: "rows" },
+    request: { ids?: string[]; dryRun?: boolean; independent?: "rows" | "all" },
     region: string = WEST,
   ): Promise<ReplayReport> {
     const { status, body } = await post<ReplayReport>(
@@ -122,6 +122,16 @@ describe("lost transactions", () => {
     await lose("notify", "SELECT pg_notify('a', 'b')");
     await lose("late note", "INSERT INTO note (id, body) VALUES ($1, 'late') RETURNING body", [randomUUID()]);
 
+    const safe = newId();
+    const waiting = [{ sql: "INSERT INTO note (id, body) VALUES ($1, 'safe')", params: [randomUUID()] }];
+    void send(system.gateway(EAST).url, waiting as never, { id: safe, keep: true, ack: "durable" }).catch(
+      () => undefined,
+    );
+    lost.set("safe note", safe);
+    // Copies what it depends on from another row, and its client got all of it.
+    const copy = "INSERT INTO note (id, body, at) SELECT $1, body, at FROM note WHERE id = $2 RETURNING *";
+    await lose("copied note", copy, [randomUUID(), old]);
+
     await eventually("the tracker of the heir has all contents", async () => {
       const metrics = await (await fetch(`${system.tracker(EUROPE).url}/metrics`)).text();
       return new RegExp(`^highwater_contents_transactions ${String(busyIds.length + lost.size)}$`, "m").test(
@@ -162,6 +172,9 @@ describe("lost transactions", () => {
     const byRows = await replay({ independent: "rows" });
     assert.equal(endOf(byRows, "note").outcome, "replayed", JSON.stringify(endOf(byRows, "note")));
     assert.equal(endOf(byRows, "late note").reason, "blocked", "the rows of what cannot run are not known");
+    const declared = await replay({ independent: "all" });
+    for (const what of ["late note", "copied note"])
+      assert.equal(endOf(declared, what).outcome, "replayed", JSON.stringify(endOf(declared, what)));
     assert.deepEqual(await rows(`SELECT FROM note WHERE id = '${first}'`), [], "a dry run leaves nothing");
     assert.deepEqual(await rows("SELECT FROM highwater.redo"), []);
   });
@@ -230,6 +243,12 @@ describe("lost transactions", () => {
 
   it("do not finish another job (seen: SKIP LOCKED), and say which kind cannot be run again", async () => {
     const report = await replay({ dryRun: false, independent: "rows" });
+    const { outcome, reason, kind } = endOf(report, "safe note");
+    assert.deepEqual(
+      [outcome, reason, kind],
+      ["unrecoverable", "not_known_committed", "unanswered"],
+      "it belongs to its client, who waited",
+    );
     const kinds = ["job", "trigger", "notify"].map((what) => endOf(report, what));
     assert.deepEqual(
       kinds.map(({ outcome, kind }) => [outcome, kind]),

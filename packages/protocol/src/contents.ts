@@ -74,6 +74,12 @@ export const KeptContents = Type.Object(
         },
       ),
     ),
+    ack: Type.Optional(
+      Type.Literal("durable", {
+        description:
+          "Its client waited until it was durable, so it was lost before the client was answered. Absent: it was answered at its commit.",
+      }),
+    ),
     redoOf: Type.Optional(about(Uuid, "The lost transaction that this one has brought back.")),
     digest: Type.Union([Digest, Type.Null()], {
       description:
@@ -185,7 +191,7 @@ export type ReplayConflict = Static<typeof ReplayConflict>;
 
 export const Unrecoverable = texts(
   ["not_kept", "not_known_committed", "not_replayable"],
-  "`not_kept`: no tracker that answered has the contents. `not_known_committed`: the gateway did not see how each statement ended. `not_replayable`: its statements cannot be run again safely (`kind`).",
+  "`not_kept`: no tracker that answered has the contents. `not_known_committed`: the gateway did not see how each statement ended, or its client was never answered that it had committed (`kind`). `not_replayable`: its statements cannot be run again safely (`kind`).",
 );
 export type Unrecoverable = Static<typeof Unrecoverable>;
 
@@ -205,7 +211,10 @@ export const ReplayOutcome = Type.Object(
     ),
     reason: Type.Optional(Type.Union([ReplayConflict, Unrecoverable])),
     kind: Type.Optional(
-      Type.String({ description: "The kind of statement that cannot be run again, such as `trigger`." }),
+      Type.String({
+        description:
+          "The kind of statement that cannot be run again, such as `trigger`; `unanswered`: its client waited for durability, was not answered, and may run it again itself.",
+      }),
     ),
     because: Type.Optional(about(Uuid, "Id of the other lost transaction.")),
     statement: Type.Optional(
@@ -244,8 +253,8 @@ export const ReplayRequest = Type.Object(
     ),
     independent: Type.Optional(
       texts(
-        ["none", "rows"],
-        "`none`: whatever may have seen a lost transaction depends on it. `rows`: only what wrote one of the same rows; with it you declare that no client acted on what another lost transaction had shown to it. Default: `none`.",
+        ["none", "rows", "all"],
+        "`none`: whatever may have seen a lost transaction depends on it. `rows`: only what wrote one of the same rows; with it you declare that no client acted on what another lost transaction had shown to it. `all`: as `rows`, and you declare it also of transactions whose rows are not known, because they were not kept or cannot be replayed. Default: `none`.",
       ),
     ),
   },

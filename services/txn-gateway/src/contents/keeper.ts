@@ -41,6 +41,8 @@ export interface KeepRequest {
   readonly readOnly: boolean;
   /** Undefined: as the key says, or else the gateway. */
   readonly keep?: boolean | undefined;
+  /** Of an interactive transaction, its COMMIT says so. */
+  readonly ack?: "commit" | "durable";
   /** The lost transaction that it brings back. */
   readonly redoOf?: string;
 }
@@ -87,6 +89,7 @@ export class Kept {
   readonly #request: KeepRequest;
   readonly #principal: Principal;
   readonly #statements: KeptContents["statements"] = [];
+  #isSafe: boolean;
   #bytes = 0;
   #isGivenUp = false;
   #announced: Announced | null = null;
@@ -97,6 +100,7 @@ export class Kept {
     this.#keys = keys;
     this.#request = request;
     this.#principal = principal;
+    this.#isSafe = request.ack === "durable";
   }
 
   get #mostBytes(): number {
@@ -125,6 +129,11 @@ export class Kept {
       limit: { name: "keepBytes", value: keepBytes },
       transactionId: id,
     });
+  }
+
+  /** Its COMMIT asks for this acknowledgement. */
+  acknowledge(ack: "commit" | "durable"): void {
+    this.#isSafe = ack === "durable";
   }
 
   /** Adds statements that are about to run. */
@@ -186,6 +195,7 @@ export class Kept {
       },
       statements: this.#statements,
       ...(order !== undefined && { order }),
+      ...(this.#isSafe && { ack: "durable" }),
       ...(redoOf !== undefined && { redoOf }),
       digest: digests.includes(null)
         ? null

@@ -129,9 +129,10 @@ export class Examiner {
         steps.push({ statement, write: null });
         continue;
       }
-      const { command, table, isGenerated } = plan;
+      const { command, table, from, isGenerated } = plan;
       steps.push({ statement, write: { command, facts: this.#factsOf(plan), isGenerated, row } });
-      isSchemaUntouched &&= await this.#isUntouched(table, since);
+      for (const each of [table, ...from])
+        isSchemaUntouched = isSchemaUntouched && (await this.#isUntouched(each, since));
     }
     return { kind: "steps", steps, rows: new Set(names), isSchemaUntouched };
   }
@@ -147,14 +148,16 @@ export class Examiner {
     for (const text of plans)
       readPlan(text, (table) => {
         names.add(table);
-        return null;
+        return this.#facts.get(table) ?? null;
       });
-    for (const name of names) {
-      if (this.#facts.has(name)) continue;
+    const unknown = [...names].filter((name) => !this.#facts.has(name));
+    for (const name of unknown) {
       const [found] = await this.#open.run([{ sql: redo.TABLE_FACTS, params: [name] }]);
       const text = found?.rows[0]?.[0];
       this.#facts.set(name, text == null ? null : (JSON.parse(text) as TableFacts));
     }
+    // A plan asks for its next table only when it knows the first.
+    if (unknown.length > 0) await this.#learnTables(plans);
   }
 
   async #isUntouched(table: string, since: string): Promise<boolean> {

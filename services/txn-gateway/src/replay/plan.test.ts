@@ -57,6 +57,15 @@ test("an insert is of one row, with a constant key or one of a sequence", () => 
     kind: "refused",
     why: "upsert",
   });
+  const from = { ...scan("(t.id = 'b'::text)"), Output: ["'a'::text", "t.n"], Filter: "t.isOpen" };
+  const returning = (...Output: string[]) => plan(write("Insert", from, { Alias: "t", Output }));
+  const copied = returning("t.id", "t.n");
+  assert.ok(copied.kind === "write" && copied.key?.get("id") === "'a'::text");
+  for (const output of [["t.id"], ["t.id", "t.id"], ["t.id", "lower(t.n)"]])
+    assert.deepEqual(returning(...output), { kind: "refused", why: "not_returned" }, output.join());
+  const many = { ...from, "Index Cond": "(t.id > 'b'::text)" };
+  const all = { Alias: "t", Output: ["t.id", "t.n"] };
+  assert.deepEqual(plan(write("Insert", many, all)), { kind: "refused", why: "several_rows" });
   const rows = { "Node Type": "Values Scan", Output: ["a"] };
   assert.deepEqual(plan(write("Insert", rows)), { kind: "refused", why: "several_rows" });
 });

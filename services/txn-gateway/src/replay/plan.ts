@@ -25,6 +25,8 @@ export type Planned =
       readonly kind: "write";
       readonly command: "Insert" | "Update" | "Delete";
       readonly table: string;
+      /** Another table, of which it reads one row. */
+      readonly from: readonly string[];
       readonly functions: readonly string[];
       /**
        * Constants of the key's columns as SQL; null: an insert takes one of them from a sequence.
@@ -72,25 +74,55 @@ export function readPlan(text: string, factsOf: (table: string) => TableFacts | 
   if (facts.trigger) return refused("trigger");
   if (command !== "Insert" && facts.cascades) return refused("cascade");
   if (facts.key.length === 0) return refused("no_primary_key");
-  if (command === "Insert") return readInsert(child, { table, facts, functions });
+  if (command === "Insert") return readInsert(root, child, { table, facts, functions, factsOf });
   const key = child["Node Type"] === "Index Scan" ? keyIn(child["Index Cond"], facts) : null;
   if (key === null || tableOf(child) !== table) return refused("not_by_primary_key");
-  return { kind: "write", command, table, functions, key, isGenerated: false };
+  return { kind: "write", command, table, from: [], functions, key, isGenerated: false };
 }
 
 function readInsert(
+  root: Node,
   child: Node,
-  { table, facts, functions }: { table: string; facts: TableFacts; functions: readonly string[] },
+  {
+    table,
+    facts,
+    functions,
+    factsOf,
+  }: {
+    table: string;
+    facts: TableFacts;
+    functions: readonly string[];
+    factsOf: (table: string) => TableFacts | null;
+  },
 ): Planned {
-  if (child["Node Type"] !== "Result" || child["One-Time Filter"] !== undefined)
-    return refused("several_rows");
+  const isValues = child["Node Type"] === "Result" && child["One-Time Filter"] === undefined;
+  if (!isValues && !isOneRow(child, factsOf)) return refused("several_rows");
   const values = child["Output"] as readonly string[];
+  // What it takes from the other row is known to be the same only if the client got all of it.
+  if (!isValues && !returnsAll(root, values.length)) return refused("not_returned");
   const isGenerated = functions.includes("nextval");
   const key = facts.key.map(({ name, number }) => [name, values[number - 1] ?? ""] as const);
   const isKnown = key.every(([, value]) => IS_CONSTANT.test(value));
   if (!isKnown && !isGenerated) return refused("key_not_constant");
-  const write = { kind: "write", command: "Insert", table, functions, isGenerated } as const;
+  const from = isValues ? [] : [tableOf(child) ?? ""];
+  const write = { kind: "write", command: "Insert", table, from, functions, isGenerated } as const;
   return { ...write, key: isKnown ? new Map(key) : null };
+}
+
+/** It reads at most one row, by its primary key. */
+function isOneRow(child: Node, factsOf: (table: string) => TableFacts | null): boolean {
+  const table = child["Node Type"] === "Index Scan" ? tableOf(child) : null;
+  const facts = table === null ? null : factsOf(table);
+  return facts !== null && facts.plain && keyIn(child["Index Cond"], facts) !== null;
+}
+
+function returnsAll(root: Node, columns: number): boolean {
+  const { Alias: alias, Output: output } = root;
+  if (typeof alias !== "string" || !Array.isArray(output)) return false;
+  const own = new RegExp(
+    String.raw`^(?:${quoted(alias)}|${alias.replaceAll("$", String.raw`\$`)})\.${NAME}$`,
+  );
+  return new Set(output.filter((each) => own.test(String(each)))).size === columns;
 }
 
 const refused = (why: string): Planned => ({ kind: "refused", why });

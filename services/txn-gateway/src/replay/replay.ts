@@ -440,13 +440,16 @@ const unrecoverable = (reason: Unrecoverable, kind?: string): End => ({
 });
 
 /** Null: nothing is known yet that keeps it from being brought back. */
-function hopeless({ contents, state, order }: LostWrite, receipt: string | undefined): End | null {
+function hopeless({ contents, state, order, answered }: LostWrite, receipt: string | undefined): End | null {
   if (contents === null) return unrecoverable("not_kept", state === "not_kept" ? undefined : state);
   // Its client may know it as aborted and have run it again, or may still do so.
   if (receipt !== "lost" && receipt !== "absent") return unrecoverable("not_known_committed", receipt);
   if (contents.statements.some(({ result }) => result?.digest === null))
     return unrecoverable("not_replayable", "truncated");
   if (contents.digest === null || order === null) return unrecoverable("not_known_committed");
+  // Its client waits for the answer, is told of the loss, and may run it again.
+  if (contents.ack === "durable" && answered !== "yes")
+    return unrecoverable("not_known_committed", "unanswered");
   return null;
 }
 
@@ -492,18 +495,19 @@ function standsAside(
     const isBack = other.end?.outcome === "replayed";
     const [later, earlier] = n < at ? [item, other] : [other, item];
     if (isBack === n < at || !mayHaveSeen(later.lost, earlier.lost)) continue;
-    if (independent === "rows" && areDisjoint(later.examined, earlier.examined)) continue;
+    if (independent !== "none" && areIndependent(later.examined, earlier.examined, independent)) continue;
     return { outcome: "conflict", reason: n < at ? "blocked" : "too_late", because: other.lost.id };
   }
   return null;
 }
 
-/** Only where all rows of both are known. */
-function areDisjoint(one: Examined, other: Examined): boolean {
-  if (one.kind !== "steps" || other.kind !== "steps") return false;
+/** By their rows. Where those of one are not known, only the caller can have said so. */
+function areIndependent(one: Examined, other: Examined, declared: "rows" | "all"): boolean {
+  if (one.kind !== "steps" || other.kind !== "steps") return declared === "all";
   const isWhole = ({ steps }: typeof one): boolean =>
     steps.every(({ write }) => write === null || write.row !== null);
-  return isWhole(one) && isWhole(other) && ![...one.rows].some((row) => other.rows.has(row));
+  if (!isWhole(one) || !isWhole(other)) return declared === "all";
+  return ![...one.rows].some((row) => other.rows.has(row));
 }
 
 function reportOf(
