@@ -1,9 +1,10 @@
 // The honest end check. Asks the service for its final word about every transaction, then asks the
-// database itself, past all services, what is really there. Every write names its transaction in
-// the application's own tables.
+// database itself, past all services, what is really there: exactly the rows that clients sent, of
+// the transactions that are durable or were brought back, and no others.
 import { type Cluster } from "@highwater/lab-system";
 import { type Highwater, HighwaterError, type TokenVerdict } from "@highwater/sdk";
-import { type Claim } from "./recorder.ts";
+import { type Outcome, type Report } from "./bring-back.ts";
+import { type Claim, rowText } from "./recorder.ts";
 
 const LEVEL = "region";
 const VERDICT_WAIT_MS = 10_000;
@@ -26,6 +27,8 @@ export interface Findings {
   /** Answers that went missing and were found out afterwards. */
   readonly resolved: number;
   readonly readsChecked: number;
+  /** Lost transactions whose client knew that they had written a row, by what became of them. */
+  readonly answered: Readonly<Record<Outcome, number>>;
   /** Every claim that the database contradicts. */
   readonly wrong: number;
   readonly faults: readonly string[];
@@ -39,6 +42,8 @@ export interface CheckOptions {
   readonly claims: readonly Claim[];
   /** Whether a transaction was run at all, when the claims are not all that there are. */
   readonly isKnown?: (id: string) => boolean;
+  /** What was brought back. */
+  readonly report?: Report;
 }
 
 export async function check(options: CheckOptions): Promise<Findings> {
@@ -50,14 +55,23 @@ export async function check(options: CheckOptions): Promise<Findings> {
   const verdicts = await finalVerdicts(client, claims);
   const rows = await rowsByTransaction(cluster, primary);
   const fates = new Map<string, Fate>();
+  const { report } = options;
+  const outcomes = report && new Map(report.transactions.map(({ id, outcome }) => [id, outcome]));
+  const answered = { replayed: 0, conflict: 0, unrecoverable: 0 };
   for (const claim of claims) {
     const verdict = claim.token === undefined ? undefined : verdicts.get(claim.token);
     const fate =
       verdict?.verdict ?? resolved.get(claim.id) ?? (claim.answer === "aborted" ? "aborted" : "pending");
     fates.set(claim.id, fate);
-    faults.push(...faultsOfClaim(claim, fate, verdict, rows));
+    const outcome = outcomes?.get(claim.id);
+    faults.push(...faultsOfClaim(claim, { fate, verdict, outcome }, rows));
+    if (report === undefined || claim.readOnly || fate !== "lost") continue;
+    if (outcome === undefined) faults.push(`${claim.name} ${claim.id}: lost, and the report leaves it out`);
+    if (claim.answer === "committed" && claim.wrote !== false) answered[outcome ?? "unrecoverable"] += 1;
   }
   const { isKnown = (id) => fates.has(id) } = options;
+  for (const id of outcomes?.keys() ?? [])
+    if (!isKnown(id)) faults.push(`${id}: it was to be brought back, and nobody ran it`);
   for (const id of rows.keys()) if (!isKnown(id)) faults.push(`${id}: its rows are there, and nobody ran it`);
   faults.push(...(await badSales(cluster, primary)));
   const count = (...wanted: readonly Fate[]): number =>
@@ -70,6 +84,7 @@ export async function check(options: CheckOptions): Promise<Findings> {
     pending: count("pending"),
     aborted,
     resolved: unanswered.length,
+    answered,
     readsChecked: claims.filter(({ seen }) => seen.length > 0).length,
     wrong: faults.length,
     faults: faults.slice(0, FAULTS_PRINTED),
@@ -78,16 +93,23 @@ export async function check(options: CheckOptions): Promise<Findings> {
 
 function faultsOfClaim(
   claim: Claim,
-  fate: Fate,
-  verdict: TokenVerdict | undefined,
-  rows: ReadonlyMap<string, number>,
+  known: {
+    readonly fate: Fate;
+    readonly verdict: TokenVerdict | undefined;
+    readonly outcome: Outcome | undefined;
+  },
+  rows: ReadonlyMap<string, readonly string[]>,
 ): string[] {
+  const { fate, verdict, outcome } = known;
   const faults: string[] = [];
   const fault = (what: string): void => {
     faults.push(`${claim.name} ${claim.id}: ${what}`);
   };
-  const times = rows.get(claim.id) ?? 0;
+  const found = rows.get(claim.id) ?? [];
+  const times = found.length;
   if (times > 1) fault(`its effects are there ${String(times)} times`);
+  if (times > 0 && claim.sent !== null && found[0] !== claim.sent)
+    fault(`it sent ${claim.sent}, and there is ${String(found[0])}`);
   if (claim.contradicted) fault("its promises took back what they had said");
   if (claim.answer === "committed" && claim.reported === undefined)
     fault(`its promise never spoke, the verdict is ${fate} (${String(claim.error)})`);
@@ -97,6 +119,10 @@ function faultsOfClaim(
     const gone = claim.seen.filter((id) => !rows.has(id));
     if (fate === "durable" && gone.length > 0)
       fault(`durable, but ${String(gone.length)} things it showed are gone`);
+    return faults;
+  }
+  if (outcome === "replayed") {
+    if (times === 0 && claim.wrote === true) fault("brought back, but its row is not there");
     return faults;
   }
   switch (fate) {
@@ -178,17 +204,23 @@ async function finalVerdicts(
   );
 }
 
-/** How often each transaction's rows are in the database, straight from the node. */
-async function rowsByTransaction(cluster: Cluster, node: string): Promise<ReadonlyMap<string, number>> {
-  const rows = await cluster.query(
-    node,
-    `SELECT id::text, max(times)::int AS times FROM (
-       SELECT created_by AS id, count(*) AS times FROM auction GROUP BY created_by
-       UNION ALL SELECT placed_by, count(*) FROM bid GROUP BY placed_by
-       UNION ALL SELECT closed_by, count(*) FROM sale GROUP BY closed_by
-     ) AS effects GROUP BY id`,
-  );
-  return new Map(rows.map((row) => [row["id"] as string, row["times"] as number]));
+/** The rows that each transaction wrote, straight from the node. */
+async function rowsByTransaction(
+  cluster: Cluster,
+  node: string,
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const found = new Map<string, string[]>();
+  for (const [table, columns] of [
+    ["auction", "id, publisher, slot, created_by"],
+    ["bid", "id, auction_id, advertiser, cents, placed_by"],
+    ["sale", "id, auction_id, bid_id, cents, closed_by"],
+  ] as const)
+    for (const row of await cluster.query(node, `SELECT ${columns} FROM ${table}`)) {
+      const values = Object.values(row);
+      const id = String(values.at(-1));
+      found.set(id, [...(found.get(id) ?? []), rowText(table, values)]);
+    }
+  return found;
 }
 
 /**

@@ -1,9 +1,10 @@
 // `make demo`: auctions in a three-region system, then the loss of the primary's region in the
-// middle of them, and at the end every promise that was ever given is held against the database.
-// Exit code 1 if one of them was wrong.
+// middle of them. What it lost is brought back, and at the end every promise that was ever given is
+// held against the database. Exit code 1 if one of them was wrong.
 import { setTimeout as sleep } from "node:timers/promises";
 import { type System } from "@highwater/lab-system";
 import { Highwater } from "@highwater/sdk";
+import { bringBack, KEEPING, reasonsOf, type Report } from "./bring-back.ts";
 import { check, type Findings } from "./check.ts";
 import { commitMs, Display, durableMs } from "./display.ts";
 import { Exchange } from "./exchange.ts";
@@ -17,6 +18,8 @@ import { withSystem } from "./with-system.ts";
 const PRIMARY = "us-east";
 const LOAD_MS = 1_000 * Number(process.env["DEMO_SECONDS"] ?? 20);
 const AFTERWARDS_MS = 3_000;
+/** Of the lost writes whose client knew of the commit. */
+const REPLAYED_LEAST = 0.8;
 
 async function demo(system: System, interrupted: AbortSignal): Promise<boolean> {
   const endpoints = await endpointsBeside(system, PRIMARY);
@@ -46,11 +49,19 @@ async function demo(system: System, interrupted: AbortSignal): Promise<boolean> 
   display.say("no more pages; waiting for the last answers");
   await publishers.stop();
   await Promise.all(recorder.claims.map((claim) => claim.settled));
+  display.say(`starting the tracker of ${PRIMARY} again, and bringing back what was lost`);
+  const back = await bringBack(system, failover, recorder.claims);
   display.stop();
   const { claims } = recorder;
-  const findings = await check({ client, cluster: system.cluster, primary: failover.to, claims });
+  const findings = await check({
+    client,
+    cluster: system.cluster,
+    primary: failover.to,
+    claims,
+    report: back,
+  });
   await client.close();
-  return report({ publishers, claims, failover, times, findings });
+  return report({ publishers, claims, failover, times, findings, back });
 }
 
 /** The console of a tracker that survives. */
@@ -65,15 +76,18 @@ interface Results {
   readonly failover: Failover;
   readonly times: VerdictTimes;
   readonly findings: Findings;
+  readonly back: Report;
 }
 
-function report({ publishers, claims, failover, times, findings }: Results): boolean {
+function report({ publishers, claims, failover, times, findings, back }: Results): boolean {
   const { tally, errors } = publishers;
   const before = claims.filter(
     (claim) => !claim.safe && !claim.readOnly && claim.answeredMs < failover.cutMs,
   );
   const safeBefore = claims.filter((claim) => claim.safe && claim.answeredMs < failover.cutMs);
   const fast = { commit: before.map(commitMs), durable: before.map(durableMs) };
+  const { answered } = findings;
+  const known = answered.replayed + answered.conflict + answered.unrecoverable;
   const ms = (value: number): string => `${value.toFixed(value < 20 ? 1 : 0)} ms`;
   const lines = [
     "",
@@ -83,6 +97,8 @@ function report({ publishers, claims, failover, times, findings }: Results): boo
     `When ${failover.from} died, ${String(failover.exposed.length)} transactions were committed and not known to be durable: ${String(times.lost)} were lost, ${String(times.carriedOver)} had reached ${failover.to}.`,
     `The last of them had its verdict ${ms(times.afterCallMs)} after the promotion was called (${ms(times.afterReturnMs)} after it returned); the last loss was told after ${ms(times.lostAfterCallMs)}.`,
     `Every transaction, by its final verdict: ${String(findings.committed)} committed, ${String(findings.durable)} durable, ${String(findings.lost)} lost, ${String(findings.pending)} pending; ${String(findings.aborted)} came to nothing, ${String(findings.resolved)} missing answers were found out.`,
+    `Brought back: of ${String(back.lostWrites)} lost writes, ${String(back.replayed)} were replayed, ${String(back.conflicts)} were conflicts${listed(back, "conflict")}, ${String(back.unrecoverable)} were unrecoverable${listed(back, "unrecoverable")}.`,
+    `Clients knew of ${String(known)} of them: ${String(answered.replayed)} were replayed, ${String(answered.conflict)} were conflicts, ${String(answered.unrecoverable)} were unrecoverable.`,
     `Against the tables of ${failover.to} itself, ${String(findings.readsChecked)} reads included: ${String(findings.wrong)} wrong.`,
     ...findings.faults.map((fault) => `  ${fault}`),
     ...[...errors].map(([code, times]) => `  ${String(times)} pages or bids ended with ${code}`),
@@ -95,6 +111,14 @@ function report({ publishers, claims, failover, times, findings }: Results): boo
     lost,
     pending,
     wrong,
+    lostWrites: back.lostWrites,
+    replayed: back.replayed,
+    conflicts: back.conflicts,
+    unrecoverable: back.unrecoverable,
+    unrecoverableBecause: reasonsOf(back, "unrecoverable"),
+    answeredLost: known,
+    answeredReplayed: answered.replayed,
+    answeredUnrecoverable: answered.unrecoverable,
     commit_p50_ms: round(quantile(fast.commit, 0.5), 2),
     durable_p50_ms: round(quantile(fast.durable, 0.5), 2),
     verdict_after_promotion_ms: round(times.afterCallMs),
@@ -103,9 +127,18 @@ function report({ publishers, claims, failover, times, findings }: Results): boo
     exposed_at_failure: failover.exposed.length,
   };
   console.log(JSON.stringify(summary));
-  return wrong === 0 && pending === 0 && lost > 0;
+  const isBack =
+    back.lostWrites === back.replayed + back.conflicts + back.unrecoverable &&
+    answered.unrecoverable === 0 &&
+    answered.replayed >= REPLAYED_LEAST * known;
+  return wrong === 0 && pending === 0 && lost > 0 && isBack;
+}
+
+function listed(back: Report, outcome: "conflict" | "unrecoverable"): string {
+  const reasons = Object.entries(reasonsOf(back, outcome)).map(([why, times]) => `${String(times)} ${why}`);
+  return reasons.length === 0 ? "" : ` (${reasons.join(", ")})`;
 }
 
 // Everything is closed by now. Left to end by itself, Node 24.21 was once seen to spin in its
 // clean-up.
-process.exit(await withSystem({ cluster: { roundTripMs: roundTrips() } }, demo));
+process.exit(await withSystem({ cluster: { roundTripMs: roundTrips() }, env: KEEPING }, demo));

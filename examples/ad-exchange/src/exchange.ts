@@ -7,6 +7,10 @@
 // still lose them. That is a bid less, or a page without an ad. CloseAuction is *safe*: its answer
 // is money, so it waits until the sale would survive the loss of a region. And what is durable is a
 // prefix of what was committed: with the sale, its auction and bids are durable too.
+//
+// Lost auctions and bids can be brought back, because the exchange makes their keys itself, and each
+// statement writes one row and returns what depends on others.
+import { randomUUID } from "node:crypto";
 import {
   HighwaterError,
   newTransactionId,
@@ -33,7 +37,7 @@ export const SCHEMA = [
     state text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'closed')),
     created_by uuid NOT NULL)`,
   sql`CREATE TABLE bid (
-    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    id uuid PRIMARY KEY,
     auction_id uuid NOT NULL REFERENCES auction,
     advertiser text NOT NULL,
     cents integer NOT NULL,
@@ -86,11 +90,12 @@ export class Exchange {
   /** Fast. A bid in an auction that is closed, or that a failure has taken, is not recorded. */
   async newBid(auctionId: string, bid: { advertiser: string; cents: number }): Promise<void> {
     const { advertiser, cents } = bid;
+    const id = randomUUID();
     await this.#run("NewBid", (transaction) => [
-      sql`INSERT INTO bid (auction_id, advertiser, cents, placed_by)
-          SELECT id, ${advertiser}, ${cents}, ${transaction} FROM auction
+      sql`INSERT INTO bid (id, auction_id, advertiser, cents, placed_by)
+          SELECT ${id}, id, ${advertiser}, ${cents}, ${transaction} FROM auction
           WHERE id = ${auctionId} AND state = 'open'
-          RETURNING id`,
+          RETURNING *`,
     ]);
   }
 

@@ -30,6 +30,8 @@ export interface Claim {
    * had.
    */
   wrote: boolean | undefined;
+  /** The row that it was to insert, as `rowText` writes it; null: the database chooses it. */
+  readonly sent: string | null;
   /** Transactions whose rows it was shown. */
   seen: readonly string[];
   /** What the SDK's promises said about its durability, and when. */
@@ -70,7 +72,7 @@ export class Recorder implements Client {
     statements: readonly StatementInput[],
     options: TransactionOptions,
   ): Promise<Transaction> {
-    const claim = this.#begin(options);
+    const claim = this.#begin(statements, options);
     try {
       const transaction = await this.#client.transaction(statements, options);
       this.#answered(claim, transaction);
@@ -81,7 +83,7 @@ export class Recorder implements Client {
     }
   }
 
-  #begin(options: TransactionOptions): Claim {
+  #begin(statements: readonly StatementInput[], options: TransactionOptions): Claim {
     if (options.id === undefined) throw new Error("the exchange chooses its transaction ids itself");
     const claim: Claim = {
       id: options.id,
@@ -93,6 +95,7 @@ export class Recorder implements Client {
       answeredMs: Number.NaN,
       token: undefined,
       wrote: undefined,
+      sent: rowSent(statements),
       seen: [],
       reported: undefined,
       reportedMs: Number.NaN,
@@ -153,6 +156,17 @@ function report(claim: Claim, what: ClaimVerdict): void {
   }
   claim.reported = what;
   claim.reportedMs = performance.now();
+}
+
+/** As the check finds it in the database. */
+export function rowText(table: string, values: readonly unknown[]): string {
+  return [table, ...values.map(String).toSorted()].join(" ");
+}
+
+function rowSent([statement]: readonly StatementInput[]): string | null {
+  const { text, params } = statement as { readonly text: string; readonly params: readonly unknown[] };
+  const table = /^INSERT INTO (\w+)/.exec(text)?.[1];
+  return table === undefined ? null : rowText(table, params);
 }
 
 function writersIn(row: Readonly<{ [column: string]: unknown }>): string[] {
