@@ -56,7 +56,7 @@ export {
   readIdentity,
 } from "./identity/settings.ts";
 export { LOG_EVENTS } from "./log-events.ts";
-export { isLogged, jsonLog, type Log, type LogEntry, type LogFields } from "./log.ts";
+export { isLogged, jsonLog, type Log, type LogEntry, type LogFields, logReserved } from "./log.ts";
 export {
   CATALOGUE,
   Counter,

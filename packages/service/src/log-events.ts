@@ -20,6 +20,8 @@ const BOTH = {
     no_primary: "The store has no authoritative primary; `reason` says why.",
     epoch_not_begun:
       "Preparing the store (`step`: `prepare`) or beginning an epoch (`mint`) failed. It is retried.",
+    sequences_not_reserved:
+      "Before the epoch on `node` began, the sequences in `problems` (at most 20) were not advanced, or by less than the reserve: `short` (few values are left), `denied` (run the set-up of roles), `locked`, `late`, or the error. They may hand out again what lost transactions got.",
     lock_flood_ended:
       "A session of `role` held `locks` locks on `node`, so others might have got none. The tracker ended it.",
     tables_unlogged:
@@ -34,6 +36,8 @@ const BOTH = {
   info: {
     listening: "The service accepts connections. The fields are its settings, without secrets.",
     stopping: "The service got a signal and finishes what is open.",
+    sequences_reserved:
+      "Before the epoch on `node` began, `advanced` sequences were advanced by the reserve.",
     authority_changed: "The service follows the primary `node` in `epoch`.",
     levels_changed: "The service uses the levels of the changed topology file.",
     deployment_keys_agree: "The deployment keys agree with those of the other services again.",

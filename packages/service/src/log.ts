@@ -59,3 +59,20 @@ function describeCause(cause: unknown): unknown {
 export function isLogged(count: number): boolean {
   return (count & (count - 1)) === 0;
 }
+
+const NAMED_MAX = 20;
+
+/** What became of the sequences before an epoch began. */
+export function logReserved(
+  log: Log,
+  node: string,
+  { advanced, problems }: { readonly advanced: number; readonly problems: Readonly<Record<string, string>> },
+): void {
+  log.info("sequences_reserved", { node, advanced });
+  const named = Object.entries(problems);
+  if (named.length > 0)
+    log.warn("sequences_not_reserved", {
+      ...{ node, count: named.length },
+      problems: Object.fromEntries(named.slice(0, NAMED_MAX)),
+    });
+}

@@ -102,6 +102,19 @@ export interface MintRequest {
    * an id again.
    */
   readonly everywhere?: Readonly<Record<string, string>>;
+  /**
+   * Before the epoch opens, every sequence is advanced by so many values, so that none which a lost
+   * transaction got is handed out again. 0 or absent: none is.
+   */
+  readonly sequenceReserve?: number;
+  /** Called for each part of the sequences. */
+  readonly onReserved?: (reserved: Reserved) => void;
+}
+
+export interface Reserved {
+  readonly advanced: number;
+  /** Why a sequence was not advanced, or by less, by its name. */
+  readonly problems: Readonly<Record<string, string>>;
 }
 
 /**

@@ -304,6 +304,7 @@ export class Gateway {
       rule: makeAuthorityRule(config.authority, this.#deps.clock),
       probeIntervalMs: config.probeIntervalMs,
       hasTrackers: config.trackers.length > 0,
+      sequenceReserve: config.sequenceReserve,
       trackersSilentMs: () => this.#trackersSilentMs(),
       knownMarks: () => this.marks.known(this.#rules.levels),
       scheduleFault: () => this.scheduleFault,

@@ -1,6 +1,6 @@
 // The variables that join several services into one deployment: its name, the schedule of its
-// secrets, and that of the secrets that protect kept contents.
-import { name, readText } from "../settings/readers.ts";
+// secrets, that of the secrets that protect kept contents, and the reserve of its sequences.
+import { integer, name, readText } from "../settings/readers.ts";
 import { Faults, type ReadFile, type Setting } from "../settings/setting.ts";
 
 export interface DeploymentKey {
@@ -45,6 +45,8 @@ export const DEPLOYMENT_SETTINGS = {
   deployment: name("HIGHWATER_DEPLOYMENT"),
   deploymentKeys,
   contentsKeys,
+  /** Values by which every sequence is advanced before an epoch begins. */
+  sequenceReserve: integer("HIGHWATER_SEQUENCE_RESERVE", { fallback: 10_000, min: 0, max: 1_000_000_000 }),
 } as const;
 
 /** The schedule as a log may show it, without secrets. */

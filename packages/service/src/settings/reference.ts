@@ -40,6 +40,9 @@ export const ABOUT_SHARED: AboutVariables = {
   HIGHWATER_RETENTION_MS: about(
     "how long the services keep receipts, and so how old an id may be; the same on every gateway and tracker",
   ),
+  HIGHWATER_SEQUENCE_RESERVE: about(
+    "by how many values every sequence is advanced before an epoch begins, so that none which a lost transaction got is handed out again; 0: by none; the same on every gateway and tracker: [after a loss](../guide/after-a-loss.md#sequences)",
+  ),
   HIGHWATER_AUTHORITY: about(AUTHORITY, "`ancestry`"),
   HIGHWATER_LEASE_ETCD: about(AUTHORITY, NONE),
   HIGHWATER_LEASE_SCOPE: about(AUTHORITY, NONE),

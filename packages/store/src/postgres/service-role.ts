@@ -30,6 +30,14 @@ const takeAuditLog = (service: string): string => `DO $$ BEGIN
     ALTER FUNCTION highwater_audit.refuse() OWNER TO CURRENT_USER;
   END IF; END $$`;
 
+const SEQUENCES = new URL("../../migrations/0034-sequences.sql", import.meta.url);
+
+/** What the services made themselves is made anew: they could have written the function. */
+const dropSequences = (service: string): string => `DO $$ BEGIN
+  IF EXISTS (SELECT FROM pg_namespace WHERE nspname = 'highwater_sequences' AND pg_get_userbyid(nspowner) = ${pg.escapeLiteral(service)}) THEN
+    DROP SCHEMA highwater_sequences CASCADE;
+  END IF; END $$`;
+
 /**
  * Makes the groups and the role, and grants the role its rights. To be run once on the primary, by
  * a superuser, or by a role that may make roles, grant the two predefined ones, and owns the
@@ -54,6 +62,10 @@ export function serviceRoleStatements(service: string, database: string): string
     // itself.
     `GRANT USAGE ON SCHEMA highwater_audit TO ${role}`,
     `GRANT SELECT, INSERT (actor, action, target, reason, detail) ON highwater_audit.entry TO ${role}`,
+    dropSequences(service),
+    readFileSync(SEQUENCES, "utf8"),
+    `GRANT USAGE ON SCHEMA highwater_sequences TO ${role}`,
+    `GRANT EXECUTE ON FUNCTION highwater_sequences.reserve(bigint, int, int, timestamptz) TO ${role}`,
   ];
 }
 

@@ -10,7 +10,7 @@ import {
 } from "@highwater/authority";
 import { type EpochId, type Offset, ownedName } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
-import { type DeploymentKeys, type Log } from "@highwater/service";
+import { type DeploymentKeys, type Log, logReserved } from "@highwater/service";
 import { type Store } from "@highwater/store";
 import { type Config, exposureLevelOf } from "../config.ts";
 import {
@@ -280,6 +280,10 @@ export class TrackerLoop {
           streamed: this.#streamed(authority.node),
           finalMarks: this.#finalMarks(),
           everywhere: this.#everywhere(),
+          sequenceReserve: this.#config.sequenceReserve,
+          onReserved: (reserved) => {
+            logReserved(log, authority.node, reserved);
+          },
         });
         log.info("epoch_begun", {
           epoch: record.id,

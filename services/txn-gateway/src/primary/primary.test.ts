@@ -70,6 +70,7 @@ function makePrimary(options: { silentMs?: number; lease?: LeaseSource; hasTrack
     ...(options.lease === undefined ? {} : { rule: { kind: "lease", lease: options.lease } }),
     probeIntervalMs: 100,
     hasTrackers: options.hasTrackers ?? false,
+    sequenceReserve: 0,
     trackersSilentMs: () => trackers.silentMs,
     knownMarks: () => ({ finalMarks: {}, everywhere: {} }),
     scheduleFault: () => null,

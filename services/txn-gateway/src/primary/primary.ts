@@ -3,7 +3,7 @@
 import { type Authority, type AuthorityRule, AuthorityWatcher, type NodeReport } from "@highwater/authority";
 import { type EpochGraph, type EpochId, type EpochRecord, HighwaterError } from "@highwater/protocol";
 import { type MintRequest, type Store } from "@highwater/store";
-import { type Log } from "@highwater/service";
+import { type Log, logReserved } from "@highwater/service";
 import { type Deps } from "../deps.ts";
 import { RETRY_MS } from "../retry.ts";
 
@@ -18,6 +18,7 @@ export interface PrimaryOptions {
   readonly rule?: AuthorityRule;
   readonly probeIntervalMs: number;
   readonly hasTrackers: boolean;
+  readonly sequenceReserve: number;
   /** How long no tracker has been reachable. Then the gateway begins epochs itself. */
   readonly trackersSilentMs: () => number;
   /** The marks that this gateway knows, by epoch and level, for the record of the next epoch. */
@@ -311,7 +312,17 @@ export class Primary {
         const { node, command, supersedes } = authority;
         const minSeq = this.#watcher.graph.maxSeq + 1;
         const known = this.#options.knownMarks();
-        await this.#store.mint(node, { minSeq, command, supersedes, streamed: null, ...known });
+        await this.#store.mint(node, {
+          minSeq,
+          command,
+          supersedes,
+          streamed: null,
+          ...known,
+          sequenceReserve: this.#options.sequenceReserve,
+          onReserved: (reserved) => {
+            logReserved(this.#log, node, reserved);
+          },
+        });
       }
       this.#begunAtMs = this.#clock.monotonicMs();
       this.wake();
