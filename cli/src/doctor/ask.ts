@@ -43,7 +43,8 @@ const ROLE = `SELECT current_user::text AS name, r.rolsuper AS "isSuperuser",
   pg_has_role('pg_monitor', 'USAGE') AS monitors, pg_has_role('pg_signal_backend', 'USAGE') AS signals,
   has_database_privilege(current_database(), 'CREATE') AS "mayCreate",
   ARRAY(SELECT g FROM unnest($1::text[]) g WHERE to_regrole(g) IS NULL) AS "missingGroups",
-  EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = 'highwater_audit' AND n.nspowner = r.oid) AS "ownsAuditLog"
+  EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = 'highwater_audit' AND n.nspowner = r.oid) AS "ownsAuditLog",
+  EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = 'highwater_sequences' AND n.nspowner = r.oid) AS "ownsSequences"
 FROM pg_roles r WHERE r.rolname = current_user`;
 
 const STREAMS = `SELECT concat(r.pid, '/', extract(epoch FROM r.backend_start)) AS session, r.application_name AS "applicationName",

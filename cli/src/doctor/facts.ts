@@ -55,6 +55,7 @@ export interface ServiceRole {
   /** The groups of API keys that are missing. */
   readonly missingGroups: readonly string[];
   readonly ownsAuditLog: boolean;
+  readonly ownsSequences: boolean;
 }
 
 /** The role of `appUrl`. */

@@ -82,6 +82,7 @@ function server(id: string, more: Partial<Server> = {}): Server {
       mayCreate: true,
       missingGroups: [],
       ownsAuditLog: false,
+      ownsSequences: false,
     },
     application: null,
     isEncrypted: true,
@@ -219,6 +220,11 @@ for (const [name, parts, says] of [
     "an audit log that the services own",
     { east: { role: { ...server(EAST).role, ownsAuditLog: true } } },
     ["warning audit_log east"],
+  ],
+  [
+    "a function for sequences that the services own",
+    { east: { role: { ...server(EAST).role, ownsSequences: true } } },
+    ["warning sequences east"],
   ],
 ] as const)
   test(`${name}: ${says.join(", ") || "nothing"}`, () => {

@@ -239,6 +239,8 @@ describe("lost transactions", () => {
     assert.equal(endOf(report, "item").outcome, "conflict");
     assert.deepEqual(await rows("SELECT who FROM purchase"), [{ who: "Carol" }]);
     assert.deepEqual(await rows("SELECT FROM item"), []);
+    const [next] = await rows("SELECT nextval('purchase_id_seq')::int AS id");
+    assert.ok(Number(next?.["id"]) > 10_000, "the sequence has passed what lost purchases got");
   });
 
   it("do not finish another job (seen: SKIP LOCKED), and say which kind cannot be run again", async () => {

@@ -43,7 +43,7 @@ const ATTEMPTS_MAX = 5;
 /** As many as one transaction advances: it holds a lock on each. */
 const SEQUENCES_PER_PART = 500;
 /** Writes wait for this long at most until the sequences are advanced. */
-const RESERVE_LIMIT_MS = 2_000;
+const RESERVE_LIMIT_MS = 3_000;
 const TABLES = ["highwater.epoch", "highwater.epoch_sentinel"];
 
 export interface SentinelRow {
