@@ -110,8 +110,8 @@ export class System implements AsyncDisposable {
         systemRoles(options.hasTrackerRoles === true ? system.regions.map(trackerRole) : []),
       );
       await mkdir(join(cluster.dir, "services"), { recursive: true });
-      const trackers = await allStarted(system.regions.map((region, at) => system.#startTracker(region, at)));
       for (const region of system.regions) await system.#place(region, region);
+      const trackers = await allStarted(system.regions.map((region, at) => system.#startTracker(region, at)));
       const gateways = await allStarted(
         system.regions.map((region) => system.#startGateway(region, trackers)),
       );
@@ -478,6 +478,11 @@ export class System implements AsyncDisposable {
   }
 
   async #startTracker(region: string, at: number, port?: number): Promise<ServiceProcess> {
+    // Its own region's first.
+    const gateways = [
+      ...(await this.#gatewaysSeenFrom(region, ({ region: to }) => to === region)),
+      ...(await this.#gatewaysSeenFrom(region, ({ region: to }) => to !== region)),
+    ];
     return this.#start({
       name: `tracker-${region}`,
       service: "tracker",
@@ -486,6 +491,7 @@ export class System implements AsyncDisposable {
         TRACKER_REGION: region,
         TRACKER_PORT: String(port ?? (await this.#port(at, 1))),
         TRACKER_LEDGER: join(this.cluster.dir, "services", `ledger-${region}.sqlite`),
+        TRACKER_GATEWAYS: gateways.join(","),
         HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region, true)}`,
         ...this.#options.env,
       },
@@ -501,12 +507,15 @@ export class System implements AsyncDisposable {
     this.#gateways.set(name, { region, port: main, postgresPort, postgresReadPort });
   }
 
-  /** URLs of the other gateways, as this one reaches them. */
-  #peersOf(name: string, region: string): Promise<string[]> {
+  /** URLs of gateways, as the services of a region reach them. */
+  #gatewaysSeenFrom(
+    region: string,
+    isWanted: (place: GatewayPlace, name: string) => boolean,
+  ): Promise<string[]> {
     const scheme = this.#options.env?.["HIGHWATER_TLS_CERTIFICATE"] === undefined ? "http" : "https";
-    const others = [...this.#gateways].filter(([other]) => other !== name);
+    const wanted = [...this.#gateways].filter(([name, place]) => isWanted(place, name));
     return Promise.all(
-      others.map(([, { region: to, port }]) =>
+      wanted.map(([, { region: to, port }]) =>
         this.#reach(region, to, { url: `${scheme}://127.0.0.1:${String(port)}`, port }),
       ),
     );
@@ -535,7 +544,7 @@ export class System implements AsyncDisposable {
         GATEWAY_PG_PORT: String(postgresPort),
         GATEWAY_PG_READ_PORT: String(postgresReadPort),
         GATEWAY_PG_PROXIES: EDGE_ADDRESS,
-        GATEWAY_PEERS: (await this.#peersOf(name, region)).join(","),
+        GATEWAY_PEERS: (await this.#gatewaysSeenFrom(region, (_, other) => other !== name)).join(","),
         GATEWAY_TRACKERS: urls.filter((url) => url !== "").join(","),
         HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region)}`,
         ...this.#options.env,

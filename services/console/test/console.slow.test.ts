@@ -7,9 +7,9 @@ import { after, afterEach, before, describe, test } from "node:test";
 import axe from "axe-core";
 import { type DevBrowser, launchBrowser, type Page, whyNoBrowser } from "@highwater/lab-tools/browser";
 import { eventually } from "@highwater/lab-tools/process";
-import type { DurabilityEvent, LostDetails, TransactionResponse } from "@highwater/protocol";
+import type { DurabilityEvent, LostDetails, ReplayOutcome, TransactionResponse } from "@highwater/protocol";
 import { Keyboard } from "./keyboard.ts";
-import { drawn, openConsole, Scene, show, signIn } from "./scene.ts";
+import { drawn, openConsole, Scene, show, signIn, WEST } from "./scene.ts";
 
 const LIMIT_MS = 120_000;
 const PHONE = { width: 360, height: 740 };
@@ -20,6 +20,8 @@ let scene: Scene;
 let launched: DevBrowser;
 let page: Page;
 let lost: TransactionResponse;
+let parcel: string;
+let shipped: TransactionResponse;
 const faults: string[] = [];
 
 /** In both colour schemes, and at three widths: nothing may be wider than the screen, no table than its card. */
@@ -242,20 +244,22 @@ describe("the console", { skip: whyNoBrowser() }, () => {
 
   test("the page shows what is at risk and a stall as it happens", async () => {
     await show(page, "Now");
+    parcel = await scene.makeParcel();
     await scene.starve();
     lost = await scene.order("at-risk-1");
     await scene.order("at-risk-2");
-    await scene.untilPending(2);
+    shipped = await scene.ship(parcel, "Porto");
+    await scene.untilPending(3);
     await page.getByText("Stalled: region").waitFor();
     const risk = page.getByRole("region", { name: "At risk" });
-    await eventually("two transactions are at risk", async () =>
-      /Transactions\s*2/.test((await risk.textContent()) ?? ""),
+    await eventually("three transactions are at risk", async () =>
+      /Transactions\s*3/.test((await risk.textContent()) ?? ""),
     );
     await page.getByRole("listitem").filter({ hasText: "Level region is stalled" }).waitFor();
     await assertAccessible("Now, with a stall");
     await show(page, "Before a failover");
     await row("us-west")
-      .getByText(/^(at least )?2$/)
+      .getByText(/^(at least )?3$/)
       .waitFor();
   });
 
@@ -294,8 +298,8 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     await list.getByRole("row").filter({ hasText: "order=at-risk-1" }).filter({ hasText: "yes" }).waitFor();
     await list.getByRole("button", { name: `Show the contents of ${lost.id}` }).click();
     await new Keyboard(page).untilOn("heading", /^Contents of /);
-    await row("INSERT INTO purchase VALUES ($1)")
-      .filter({ hasText: '["at-risk-1"]' })
+    await row("INSERT INTO purchase (number, id)")
+      .filter({ hasText: '["at-risk-1",' })
       .getByText("INSERT 1")
       .waitFor();
     await assertAccessible("After a failover, with contents");
@@ -306,8 +310,56 @@ describe("the console", { skip: whyNoBrowser() }, () => {
       .trimEnd()
       .split("\n")
       .map((line) => JSON.parse(line) as LostDetails);
-    const params = lines.map(({ kept }) => kept?.statements[0]?.params);
-    assert.deepEqual(params, [["at-risk-1"], ["at-risk-2"]]);
+    const params = lines.map(({ kept }) => kept?.statements[0]?.params?.[0]);
+    assert.deepEqual(params, ["at-risk-1", "at-risk-2", parcel]);
+  });
+
+  test("a replay brings the lost orders back and leaves what a user changed since, with both results (keyboard only)", async () => {
+    await scene.ship(parcel, "Faro", WEST);
+    await page.reload();
+    await signIn(page, scene.key, "After a failover");
+    const keyboard = new Keyboard(page);
+    await keyboard.goTo("checkbox", `Choose ${lost.id}`);
+    await keyboard.press("Space");
+    await keyboard.goTo("button", "Dry run of the 1 chosen");
+    await keyboard.press("Enter");
+    await keyboard.untilOn("heading", "Result of the dry run");
+    await page.getByText("1 lost writes = 1 replayed + 0 conflicts + 0 unrecoverable").waitFor();
+    await keyboard.goTo("checkbox", `Choose ${lost.id}`, "Shift+Tab");
+    await keyboard.press("Space");
+    await keyboard.goTo("button", "Dry run of all");
+    await keyboard.press("Enter");
+    await page.getByText("3 lost writes = 2 replayed + 1 conflicts + 0 unrecoverable").waitFor();
+    const dry = page.getByRole("table", { name: "Result of the dry run" }).getByRole("row");
+    const conflict = dry.filter({ hasText: shipped.id });
+    await conflict.getByText("a row that it writes was written since the loss, statement 1").waitFor();
+    assert.equal(await conflict.getByText(/^UPDATE 1, rows [0-9a-f]{12}…$/).count(), 2, "both sides");
+    await dry.filter({ hasText: lost.id }).getByText("would be replayed").waitFor();
+    await keyboard.goTo("button", "Bring 2 transactions back");
+    await keyboard.press("Enter");
+    await keyboard.untilOn("heading", "Bring 2 transactions back?");
+    await assertAccessible("After a failover, with a replay to confirm");
+    assert.deepEqual(await scene.numbers(), ["a parcel"], "nothing is back before it is confirmed");
+    await keyboard.goTo("button", "Bring them back");
+    await keyboard.press("Enter");
+    await keyboard.untilOn("heading", "Result");
+    await keyboard.goAround("After a failover");
+    assert.deepEqual(await scene.numbers(), ["a parcel", "at-risk-1", "at-risk-2"]);
+    const downloading = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Export the result" }).click();
+    const file = await readFile(await (await downloading).path(), "utf8");
+    const ends = file
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as ReplayOutcome & { readonly dryRun: boolean });
+    assert.deepEqual(
+      ends.map(({ dryRun, outcome }) => [dryRun, outcome]),
+      [
+        [false, "replayed"],
+        [false, "replayed"],
+        [false, "conflict"],
+      ],
+    );
   });
 
   test("the page shows the new primary", async () => {

@@ -8,14 +8,14 @@ import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 import { launchBrowser } from "@highwater/lab-tools/browser";
 import { readOptions } from "@highwater/lab-tools/process";
-import { drawn, openConsole, Scene, show, signIn } from "./scene.ts";
+import { drawn, openConsole, Scene, show, signIn, WEST } from "./scene.ts";
 
 const HEIGHT = 800;
 const LIMIT_MS = 120_000;
 /** So long the plots get values. */
 const LOAD_MS = 20_000;
 const ORDER_EVERY_MS = 150;
-const AT_RISK = 12;
+const AT_RISK = 4;
 const DOCS = fileURLToPath(new URL("../../../docs/guide/pictures", import.meta.url));
 /** Of the pictures of the docs, in which text stays legible beside other text. */
 const DOCS_WIDTH = 1_120;
@@ -113,9 +113,11 @@ await page.getByRole("button", { name: /^Show the attempts/ }).click();
 await page.getByRole("cell", { name: "connection" }).first().waitFor();
 await draw("webhooks");
 await show(page, "Now");
+const parcel = await scene.makeParcel();
 await scene.starve();
 for (let at = 0; at < AT_RISK; at++) last = await scene.order(String(2_000 + at));
-await scene.untilPending(AT_RISK);
+await scene.ship(parcel, "Porto");
+await scene.untilPending(AT_RISK + 1);
 await page.getByText("Stalled: region").waitFor();
 await draw("at-risk");
 await show(page, "Before a failover");
@@ -130,6 +132,9 @@ await show(page, "After a failover");
 await page.getByRole("row").filter({ hasText: "transaction.lost" }).first().waitFor();
 // The losses alone: events of the system would make the picture of the docs long.
 if (values.docs) await page.getByLabel("Type").selectOption("transaction.lost");
+await scene.ship(parcel, "Faro", WEST);
+await page.getByRole("button", { name: "Dry run of all" }).click();
+await page.getByText("would be replayed").first().waitFor();
 await draw("after");
 for (const fault of faults) console.error(fault);
 process.exitCode = faults.length === 0 ? 0 : 1;

@@ -1,6 +1,7 @@
 // A three-region system with keys for the console's test and its pictures: it commits transactions
 // with metadata, and loses the primary's region with transactions that no other region has.
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { System } from "@highwater/lab-system";
 import { KEEPING, newId, post, starve } from "@highwater/lab-system/testing";
 import type { Browser, Page } from "@highwater/lab-tools/browser";
@@ -10,8 +11,10 @@ import { buildConsole } from "../src/build.ts";
 
 const EAST = "us-east";
 /** The region of the tracker that serves the console. It survives. */
-const WEST = "us-west";
+export const WEST = "us-west";
 const EUROPE = "eu-west";
+const INSERT = "INSERT INTO purchase (number, id) VALUES ($1, $2)";
+const SHIP = "UPDATE purchase SET shipped = $2 WHERE id = $1 RETURNING shipped";
 
 export class Scene implements AsyncDisposable {
   readonly system: System;
@@ -44,11 +47,11 @@ export class Scene implements AsyncDisposable {
       ...{
         name: "shop operators",
         owner: "shop",
-        scopes: ["read", "write", "webhooks", "admin", "contents:read"],
+        scopes: ["read", "write", "webhooks", "admin", "contents:read", "contents:replay"],
       },
     });
     const scene = new Scene(system, key);
-    await scene.run("CREATE TABLE purchase (number text)", {});
+    await scene.run("CREATE TABLE purchase (number text, id uuid PRIMARY KEY, shipped text)", {});
     return scene;
   }
 
@@ -58,18 +61,37 @@ export class Scene implements AsyncDisposable {
 
   /** Commits an order. Sends it again while the gateway asks to wait. */
   order(number: string): Promise<TransactionResponse> {
-    return this.run("INSERT INTO purchase VALUES ($1)", { order: number, shop: "Porto" }, [number]);
+    return this.run(INSERT, { order: number, shop: "Porto" }, [number, randomUUID()]);
+  }
+
+  /** An order whose parcel can be sent to another town. */
+  async makeParcel(): Promise<string> {
+    const id = randomUUID();
+    await this.run(INSERT, { order: "a parcel" }, ["a parcel", id]);
+    return id;
+  }
+
+  ship(id: string, town: string, region = EAST): Promise<TransactionResponse> {
+    return this.run(SHIP, { order: `to ${town}` }, [id, town], region);
+  }
+
+  /** Orders of the present primary but those that were committed before the region starved; sorted. */
+  async numbers(): Promise<string[]> {
+    const sql = "SELECT number FROM purchase WHERE number ~ '^(at-risk|a parcel)' ORDER BY number";
+    const { results } = (await this.run(sql, {}, [], WEST)) as { results: { rows: [string][] }[] | null };
+    return (results?.[0]?.rows ?? []).map(([number]) => number);
   }
 
   run(
     sql: string,
     metadata: Readonly<Record<string, string>>,
     params: readonly string[] = [],
+    region = EAST,
   ): Promise<TransactionResponse> {
     const body = { id: newId(), statements: [{ sql, params }], metadata };
     return eventually("the transaction commits", async () => {
       const answer = await post<TransactionResponse>(
-        `${this.system.gateway(EAST).url}/v1/transactions`,
+        `${this.system.gateway(region).url}/v1/transactions`,
         body,
         {
           authorization: `Bearer ${this.key}`,

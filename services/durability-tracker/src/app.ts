@@ -32,6 +32,7 @@ import { healthRoutes } from "./routes/health.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { lostRoutes } from "./routes/lost.ts";
 import { operatorRoutes } from "./routes/operators.ts";
+import { replayRoutes } from "./routes/replay.ts";
 import { registerWebhookRoutes } from "./routes/webhooks.ts";
 import { GatewayLimits } from "./shell/gateway-limits.ts";
 import { HeapRoom } from "./shell/heap-room.ts";
@@ -95,7 +96,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
     tracer: deps.tracer,
     certificate: serverCertificate(config),
     openOn: isAnonymous(config.identity) ? config.host : undefined,
-    elsewhere: { "a gateway": ["/v1/transactions", "/v1/lost/replay", "/v1/tickets", "/sql"] },
+    elsewhere: { "a gateway": ["/v1/transactions", "/v1/tickets", "/sql"] },
   });
   app.addHook("onRequest", (request, reply, done) => {
     const refusal = isOpen(request.url, isStarted && !stopping.signal.aborted);
@@ -336,6 +337,7 @@ function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, part
     durabilityRoutes(scope, { loop, verdicts });
     registerFailoverRoutes(scope, { state: () => loop.state });
     lostRoutes(scope, { contents: parts.contents });
+    replayRoutes(scope, config);
     operatorRoutes(scope, { limits, keys: isAnonymous(config.identity) ? null : parts.keys });
     registerWebhookRoutes(scope, { admin: webhooks.admin });
     announcementRoutes(scope, {

@@ -37,6 +37,10 @@ const ABOUT: AboutVariables = {
   TRACKER_KEEP_LOST_MS: about(
     "how long the tracker lists a lost transaction and keeps its contents, which count toward both limits until then",
   ),
+  TRACKER_GATEWAYS: about(
+    "base URLs of gateways, nearest first, separated by commas; the tracker passes `POST /v1/lost/replay` on to the first that answers, with the caller's credential: the console needs it to bring transactions back",
+    NONE,
+  ),
   TRACKER_PROBE_INTERVAL_MS: about("how often the tracker asks the nodes for their state"),
   TRACKER_CALM_PROBE_INTERVAL_MS: about(
     "replaces `TRACKER_PROBE_INTERVAL_MS` once every node has answered, and the primary has been the same, for 5 s",

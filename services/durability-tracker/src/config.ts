@@ -25,6 +25,7 @@ import {
   text,
   tlsFaults,
   topology,
+  urls,
   type ValuesOf,
   variablesOf,
 } from "@highwater/service";
@@ -62,6 +63,8 @@ const SETTINGS = {
   }),
   /** How long a lost transaction is listed, and its contents are kept. */
   keepLostMs: integer("TRACKER_KEEP_LOST_MS", { fallback: 30 * DAY_MS, min: 1_000, max: 366 * DAY_MS }),
+  /** Base URLs of the gateways that replays are passed on to, nearest first. */
+  gateways: urls("TRACKER_GATEWAYS"),
   topology,
   ...DEPLOYMENT_SETTINGS,
   ...LISTENER_TLS_SETTINGS,

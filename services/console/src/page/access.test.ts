@@ -18,13 +18,14 @@ const MARKS = "/v1/durability/marks";
 const PREVIEW = "/v1/durability/failover-preview";
 const WEBHOOKS = "/v1/webhooks";
 const CONTENTS = "/v1/lost/none";
+const REPLAY = "/v1/lost/replay";
 
 test("a tracker without authentication needs no key, and all is allowed", async () => {
   const access = await enter(callerOf({ [PREVIEW]: 400 }), false);
   assert.ok(access.kind === "open");
   assert.deepEqual(
     [[...access.scopes], access.hasKey],
-    [["read", "admin", "webhooks", "contents:read"], false],
+    [["read", "admin", "webhooks", "contents:read", "contents:replay"], false],
   );
 });
 
@@ -35,7 +36,7 @@ test("a tracker with authentication is asked for a key, first without a complain
 });
 
 test("a key sees the views of its scopes", async () => {
-  const read = await enter(callerOf({ [PREVIEW]: 403, [WEBHOOKS]: 403, [CONTENTS]: 403 }), true);
+  const read = await enter(callerOf({ [PREVIEW]: 403, [WEBHOOKS]: 403, [CONTENTS]: 403, [REPLAY]: 403 }), true);
   assert.ok(read.kind === "open");
   assert.deepEqual([...read.scopes], ["read"]);
   const none = await enter(callerOf({ [MARKS]: 403, [PREVIEW]: 403, [WEBHOOKS]: 403 }), true);

@@ -2,7 +2,8 @@
 // that lists a key's scopes, so the console asks for something of each scope.
 import { type Api, ApiError, messageOf } from "./api.ts";
 
-export type ConsoleScope = "read" | "admin" | "webhooks" | "contents:read";
+const SCOPES = ["read", "admin", "webhooks", "contents:read", "contents:replay"] as const;
+export type ConsoleScope = (typeof SCOPES)[number];
 
 export type Access =
   | { readonly kind: "checking" }
@@ -22,8 +23,10 @@ export async function enter(api: Caller, hasKey: boolean): Promise<Access> {
       isAllowed(() => api.get("/v1/webhooks")),
       // Not an id, so it reads nothing.
       isAllowed(() => api.get("/v1/lost/none")),
+      // Asks for none, which is refused.
+      isAllowed(() => api.send("POST", "/v1/lost/replay", { ids: [] })),
     ]);
-    const scopes = (["read", "admin", "webhooks", "contents:read"] as const).filter((_, at) => may[at]);
+    const scopes = SCOPES.filter((_, at) => may[at]);
     // Contents alone have no view.
     if (!may.slice(0, 3).includes(true))
       return { kind: "asked", refusal: "This key has none of the scopes read, admin and webhooks." };

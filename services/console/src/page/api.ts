@@ -51,9 +51,14 @@ export class Api {
   }
 
   /** `T`: of an answer without a body, `null`. */
-  async send<T>(method: "POST" | "PATCH", path: string, body: unknown): Promise<T> {
+  async send<T>(
+    method: "POST" | "PATCH",
+    path: string,
+    body: unknown,
+    limitMs = CALL_LIMIT_MS,
+  ): Promise<T> {
     const headers = { "content-type": "application/json" };
-    const answer = await this.#call(path, { method, headers, body: JSON.stringify(body) });
+    const answer = await this.#call(path, { method, headers, body: JSON.stringify(body) }, limitMs);
     return (answer.status === 204 ? null : await answer.json()) as T;
   }
 
@@ -115,11 +120,11 @@ export class Api {
     }
   }
 
-  async #call(path: string, init: RequestInit): Promise<Response> {
+  async #call(path: string, init: RequestInit, limitMs = CALL_LIMIT_MS): Promise<Response> {
     const headers = { ...(init.headers as Record<string, string> | undefined), ...this.#headers };
     const limit = new AbortController();
     const cancel =
-      init.signal === undefined ? this.#clock.after(CALL_LIMIT_MS, () => limit.abort()) : () => undefined;
+      init.signal === undefined ? this.#clock.after(limitMs, () => limit.abort()) : () => undefined;
     let answer: Response;
     try {
       answer = await this.#fetch(path, { signal: limit.signal, cache: "no-store", ...init, headers });

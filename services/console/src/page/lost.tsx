@@ -5,6 +5,7 @@ import { messageOf } from "./api.ts";
 import { formatDay, formatTime } from "./format.ts";
 import { exportLost, lostPath } from "./lost-list.ts";
 import { Badge, Notice, save, Section, useFocus } from "./parts.tsx";
+import { Replay } from "./replay.tsx";
 import { access, type Session } from "./session.ts";
 import { type Column, DataTable } from "./table.tsx";
 import { useAnswer } from "./use-answer.ts";
@@ -19,6 +20,7 @@ const LOST: readonly Column[] = [
   { title: "Contents" },
   { title: "Metadata", kind: "text" },
 ];
+const CHOICE: Column = { title: "Bring back" };
 const ANSWERED: Readonly<Record<Answered, string>> = { yes: "bad", no: "good", unknown: "waiting" };
 const CONTENTS: Readonly<Record<ContentsState, string>> = {
   kept: "kept",
@@ -32,13 +34,20 @@ export function LostTransactions({ session }: { session: Session }) {
   /** Where each page before the one that is shown began. */
   const [pages, setPages] = useState<readonly string[]>([""]);
   const [opened, open] = useState<string | null>(null);
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const after = pages.at(-1) ?? "";
   const path = lostPath(after, ROWS);
   const { answer, fault } = useAnswer<LostList>({ ask: () => api.get<LostList>(path), everyMs: REFRESH_MS }, [
     api,
     path,
   ]);
-  const mayRead = access.value.kind === "open" && access.value.scopes.has("contents:read");
+  const may = (scope: "contents:read" | "contents:replay"): boolean =>
+    access.value.kind === "open" && access.value.scopes.has(scope);
+  const [mayRead, mayReplay] = [may("contents:read"), may("contents:replay")];
+  const choose = (id: string, isChosen: boolean): void => {
+    const others = [...chosen].filter((each) => each !== id);
+    setChosen(new Set(isChosen ? [...others, id] : others));
+  };
   if (answer === null) return fault === "" ? null : <Notice tone="bad">{fault}</Notice>;
   const { lost, next } = answer;
   return (
@@ -51,10 +60,18 @@ export function LostTransactions({ session }: { session: Session }) {
           <Export session={session} withContents={mayRead} />
           <DataTable
             label="Lost transactions"
-            columns={LOST}
+            columns={mayReplay ? [...LOST, CHOICE] : LOST}
             rows={lost.map((each) => ({
               key: `${each.id} ${each.attempt}`,
-              cells: lostCells(each, mayRead ? open : null),
+              cells: [
+                ...lostCells(each, mayRead ? open : null),
+                <input
+                  type="checkbox"
+                  aria-label={`Choose ${each.id}`}
+                  checked={chosen.has(each.id)}
+                  onChange={({ currentTarget: { checked } }) => choose(each.id, checked)}
+                />,
+              ],
             }))}
           />
         </>
@@ -69,6 +86,7 @@ export function LostTransactions({ session }: { session: Session }) {
           </button>
         </div>
       )}
+      {mayReplay && lost.length > 0 && <Replay session={session} chosen={chosen} />}
       {opened !== null && <Contents key={opened} session={session} id={opened} />}
     </Section>
   );

@@ -9,6 +9,8 @@ import {
   LostDetails,
   LostList,
   OwnerText,
+  ReplayReport,
+  ReplayRequest,
   SealedLost,
   SealedLostRequest,
   Uuid,
@@ -124,6 +126,22 @@ export const LOST_OPERATIONS: readonly Operation[] = [
     },
     errors: [...CALLER_ERRORS, "invalid_id", "not_found", "keep_unavailable", "primary_unavailable"],
     examples: [{ name: "ask", summary: "Ask for one that was not lost", given: "nothing", status: 404 }],
+  },
+  {
+    ...shared,
+    method: "post",
+    path: "/v1/lost/replay",
+    id: "passReplayOn",
+    summary: "Have a gateway bring lost transactions back",
+    description:
+      "The call of the same path at a gateway, for the console. Needs the scope `contents:replay` at both. The first of TRACKER_GATEWAYS that answers gets the request with the caller's credential, and its answer is this call's answer, whatever its status.",
+    parameters: [],
+    request: ReplayRequest,
+    successes: { 200: { description: "The gateway's answer.", schema: ReplayReport } },
+    errors: [...CALLER_ERRORS, ...BODY_ERRORS, "keep_unavailable", "primary_unavailable"],
+    examples: [
+      { name: "dry", summary: "Ask where no gateway is known", given: "nothing", body: {}, status: 400 },
+    ],
   },
   {
     ...shared,
