@@ -319,6 +319,7 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     await page.reload();
     await signIn(page, scene.key, "After a failover");
     const keyboard = new Keyboard(page);
+    await page.getByLabel(`Choose ${lost.id}`).waitFor();
     await keyboard.goTo("checkbox", `Choose ${lost.id}`);
     await keyboard.press("Space");
     await keyboard.goTo("button", "Dry run of the 1 chosen");
