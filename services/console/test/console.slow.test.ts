@@ -60,6 +60,7 @@ async function showTransaction(text: string): Promise<void> {
 describe("the console", { skip: whyNoBrowser() }, () => {
   before(async () => {
     scene = await Scene.start();
+    parcel = await scene.makeParcel();
     launched = await launchBrowser();
     page = await openConsole(launched.browser, { url: scene.url, faults });
     page.setDefaultTimeout(LIMIT_MS);
@@ -244,7 +245,6 @@ describe("the console", { skip: whyNoBrowser() }, () => {
 
   test("the page shows what is at risk and a stall as it happens", async () => {
     await show(page, "Now");
-    parcel = await scene.makeParcel();
     await scene.starve();
     lost = await scene.order("at-risk-1");
     await scene.order("at-risk-2");

@@ -91,6 +91,7 @@ async function showTransaction(text: string): Promise<void> {
 await page.getByLabel("API key or token").waitFor();
 await draw("sign-in");
 await signIn(page, scene.key);
+const parcel = await scene.makeParcel();
 let last = await scene.order("1000");
 for (let at = 1; at < LOAD_MS / ORDER_EVERY_MS; at++) {
   last = await scene.order(String(1_000 + at));
@@ -113,7 +114,6 @@ await page.getByRole("button", { name: /^Show the attempts/ }).click();
 await page.getByRole("cell", { name: "connection" }).first().waitFor();
 await draw("webhooks");
 await show(page, "Now");
-const parcel = await scene.makeParcel();
 await scene.starve();
 for (let at = 0; at < AT_RISK; at++) last = await scene.order(String(2_000 + at));
 await scene.ship(parcel, "Porto");

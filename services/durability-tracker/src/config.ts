@@ -9,6 +9,7 @@ import {
   DEPLOYMENT_SETTINGS,
   describeSchedule,
   type Env,
+  hostOf,
   identityVariables,
   type IdentitySettings,
   integer,
@@ -199,6 +200,7 @@ export function leaseFaults({ kind }: AuthoritySettings, levels: Levels): string
 export function describeConfig(config: Config): Record<string, unknown> {
   const {
     topology: cluster,
+    gateways,
     authority,
     internalSecret,
     internalSecretPrevious,
@@ -214,6 +216,7 @@ export function describeConfig(config: Config): Record<string, unknown> {
     deploymentKeys: describeSchedule(deploymentKeys),
     contentsKeys: contentsKeys === null ? null : describeSchedule(contentsKeys),
     authority: describeAuthority(authority),
+    gateways: gateways.map(hostOf),
     nodes: cluster.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
     levels: Object.keys(cluster.levels),
     internalSecrets: [internalSecret, internalSecretPrevious].filter((one) => one !== null).length,

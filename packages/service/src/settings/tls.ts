@@ -93,6 +93,7 @@ export function tlsWarnings(
     readonly host: string;
     readonly trackers?: readonly string[];
     readonly peers?: readonly string[];
+    readonly gateways?: readonly string[];
   },
 ): string[] {
   const warnings: string[] = [];
@@ -100,9 +101,10 @@ export function tlsWarnings(
     warnings.push(
       `The service listens on ${config.host} without TLS, so credentials and data cross the network unencrypted. Set HIGHWATER_TLS_CERTIFICATE and HIGHWATER_TLS_KEY.`,
     );
-  for (const [variable, urls] of [
-    ["GATEWAY_TRACKERS", config.trackers ?? []],
-    ["GATEWAY_PEERS", config.peers ?? []],
+  for (const [variable, urls, what] of [
+    ["GATEWAY_TRACKERS", config.trackers ?? [], "the internal secret crosses"],
+    ["GATEWAY_PEERS", config.peers ?? [], "the internal secret crosses"],
+    ["TRACKER_GATEWAYS", config.gateways ?? [], "callers' credentials cross"],
   ] as const) {
     const plain = urls.filter((url) => {
       const { protocol, hostname } = new URL(url);
@@ -110,7 +112,7 @@ export function tlsWarnings(
     });
     if (plain.length > 0)
       warnings.push(
-        `${variable} has http URLs (${plain.map(hostOf).join(", ")}), so the internal secret crosses the network unencrypted. Set HIGHWATER_TLS_CERTIFICATE and HIGHWATER_TLS_KEY of those services, and use https URLs.`,
+        `${variable} has http URLs (${plain.map(hostOf).join(", ")}), so ${what} the network unencrypted. Set HIGHWATER_TLS_CERTIFICATE and HIGHWATER_TLS_KEY of those services, and use https URLs.`,
       );
   }
   return warnings;

@@ -27,11 +27,11 @@ export function Section(props: {
   );
 }
 
-/** The element gets the focus once it is there; with another object, each time that this changes. */
-export function useFocus<T extends HTMLElement>(isThere: boolean | object) {
+/** The element gets the focus once it is there. */
+export function useFocus<T extends HTMLElement>(isThere: boolean) {
   const element = useRef<T>(null);
   useEffect(() => {
-    if (isThere !== false) element.current?.focus();
+    if (isThere) element.current?.focus();
   }, [isThere]);
   return element;
 }

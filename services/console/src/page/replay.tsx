@@ -27,6 +27,8 @@ interface Done {
   /** What was asked; the real run asks the same. */
   readonly request: ReplayRequest;
   readonly report: ReplayReport;
+  /** The place of the call among those of this visit. */
+  readonly number: number;
 }
 
 /** `chosen`: ids; empty stands for all. */
@@ -38,7 +40,7 @@ export function Replay({ session, chosen }: { session: Session; chosen: Readonly
     say(request.dryRun === true ? "The dry run is running." : "Bringing them back.");
     session.api.send<ReplayReport>("POST", "/v1/lost/replay", request, CALL_LIMIT_MS).then(
       (report) => {
-        setDone({ request, report });
+        setDone((last) => ({ request, report, number: (last?.number ?? 0) + 1 }));
         say("");
       },
       // Those that were brought back by then stay so.
@@ -71,7 +73,7 @@ export function Replay({ session, chosen }: { session: Session; chosen: Readonly
       <p role="status">{said}</p>
       {done !== null && (
         <Result
-          key={String(done.report.dryRun)}
+          key={done.number}
           done={done}
           onApply={() => run({ ...done.request, dryRun: false })}
         />
@@ -85,7 +87,7 @@ function Result({ done: { request, report }, onApply }: { done: Done; onApply: (
   const [rows, setRows] = useState(ROWS);
   const [isAsked, ask] = useState(false);
   const { dryRun, transactions, trackers } = report;
-  const heading = useFocus<HTMLHeadingElement>(report);
+  const heading = useFocus<HTMLHeadingElement>(true);
   const waiting = transactions.filter((each) => each.outcome === "replayed" && each.replayedBy === undefined);
   return (
     <>
