@@ -1,5 +1,7 @@
 // PostgreSQL's other programs: pgbench in its three modes, pg_dump and pg_restore.
+import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { namedBinDir } from "@highwater/lab-cluster";
 import { findPostgresProgram } from "@highwater/lab-tools/postgres";
 import { TemporaryFolder } from "@highwater/lab-tools/process";
 import pg from "pg";
@@ -55,13 +57,20 @@ const CONTENT = `CREATE TYPE mood AS ENUM ('good', 'bad');
   INSERT INTO parent (mood, bytes, more) SELECT 'good', decode(md5(n::text), 'hex'), jsonb_build_object('n', n) FROM generate_series(1, 5000) AS n;
   INSERT INTO child SELECT id, id + 0.5, 'text' || id FROM parent`;
 
+/** The one of the named installation: pg_restore 17 and newer sets what older servers refuse. */
+function serversOwn(name: string): string | undefined {
+  const path = join(namedBinDir() ?? "", name);
+  return existsSync(path) ? path : undefined;
+}
+
 /** Dumps through the target, and restores through the target. */
 export const dump: Suite = {
   name: "pg_dump and pg_restore",
   run: async ({ url }) => {
     const seen = new Map<string, unknown>();
     await using folder = await TemporaryFolder.make("highwater-dump-");
-    const program = (name: "pg_dump" | "pg_restore" | "psql"): string => findPostgresProgram(name) ?? name;
+    const program = (name: "pg_dump" | "pg_restore" | "psql"): string =>
+      serversOwn(name) ?? findPostgresProgram(name) ?? name;
     const client = new pg.Client({ connectionString: url });
     client.on("error", () => undefined);
     await client.connect();
@@ -86,7 +95,8 @@ export const dump: Suite = {
       await dumped(...args, "-f", file);
       await client.query("DROP SCHEMA client CASCADE");
       const back = await runProgram([program("pg_restore"), "--exit-on-error", ...restore, "-d", url, file]);
-      seen.set(`restored: ${name}`, [back.code, back.errors, (await dumped()) === plain]);
+      if (back.code !== 0) throw new Error(`pg_restore ended with ${String(back.code)}: ${back.errors}`);
+      seen.set(`restored: ${name}`, (await dumped()) === plain);
     }
     await client.query("DROP SCHEMA client CASCADE");
     const back = await runProgram([program("psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", url], {

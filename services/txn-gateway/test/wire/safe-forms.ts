@@ -25,6 +25,8 @@ export interface Form {
   readonly early: string;
   /** The types of the frames that arrive after it is healed. */
   readonly late: string;
+  /** These two before PostgreSQL 18, where a Query commits what a batch without Sync has written. */
+  readonly before18?: Pick<Form, "early" | "late">;
 }
 
 const inBlock = async (client: WireClient): Promise<void> => {
@@ -105,6 +107,12 @@ export const HELD: readonly Form[] = [
     early: "C",
     late: "CZ",
   },
+  {
+    name: "SHOW behind INSERT in one text",
+    send: sending(query(`${INSERT}; SHOW datestyle`)),
+    early: "CTD",
+    late: "CZ",
+  },
   { name: "extended autocommit", send: sending(...step(INSERT), SYNC), early: "12C", late: "Z" },
   {
     name: "two transactions in a pipeline",
@@ -117,12 +125,14 @@ export const HELD: readonly Form[] = [
     send: sending(...step(INSERT), query("SHOW datestyle"), SYNC),
     early: "12CTDCZ",
     late: "Z",
+    before18: { early: "12CTD", late: "CZZ" },
   },
   {
     name: "COMMIT behind a Query of a batch without Sync",
     send: sending(...step(INSERT), query("SHOW datestyle"), query("COMMIT")),
     early: "12CTDCZ",
     late: "CZ",
+    before18: { early: "12CTD", late: "CZCZ" },
   },
   {
     name: "INSERT … RETURNING up to a limit of rows",

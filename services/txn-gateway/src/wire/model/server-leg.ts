@@ -266,6 +266,8 @@ export class ServerLeg implements FrameSink {
     if (change != null && (change.when === "always" || tag.changesSettings)) state.doubt(change);
     switch (tag.effect) {
       case "none":
+        // The transaction of a Query has ended before its last statement's tag arrives.
+        if (progress.hasWritten && !progress.isInBlock && !isExecute) this.#holds.mayBeLast();
         break;
       case "begin":
         progress.begin();
