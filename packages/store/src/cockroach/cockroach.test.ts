@@ -36,6 +36,8 @@ describe("statements for CockroachDB", () => {
     'RELEASE SAVEPOINT "cockroach_restart";',
     "ROLLBACK TO SAVEPOINT Cockroach_Restart",
     "BACKUP INTO 'x'",
+    "SET LOCAL autocommit_before_ddl = on",
+    "SELECT set_config('AutoCommit_Before_DDL', 'on', false)",
   ];
   for (const sql of refused)
     it(`refuses ${sql}`, () => {

@@ -8,6 +8,9 @@ const RESTART_SAVEPOINT = /^"?cockroach_restart"?$/i;
 /** They commit what came before, or run outside of the transaction. */
 const OUTSIDE = new Set(["BACKUP", "RESTORE", "IMPORT", "EXPORT", "CANCEL", "PAUSE", "RESUME"]);
 
+/** With it, DDL commits what came before it in the transaction, the receipt included. */
+const COMMITS_BEFORE_DDL = /\bautocommit_before_ddl\b/i;
+
 /** Errors: `transaction_control`. */
 export function refuseForCockroach(statements: readonly Statement[], id?: TxnId): void {
   for (const [index, { sql }] of statements.entries()) {
@@ -25,6 +28,8 @@ function refusedFor(sql: string): string | null {
   const [first = "", second = "", third = ""] = leadingWords(sql, 3);
   if (first === "SHOW" && second === "COMMIT" && third === "TIMESTAMP")
     return "SHOW COMMIT TIMESTAMP commits the transaction; the token has its position.";
+  if (COMMITS_BEFORE_DDL.test(sql))
+    return "autocommit_before_ddl stays off: DDL would commit what came before it, without the rest.";
   if (OUTSIDE.has(first)) return `${first} does not run inside the service's transaction.`;
   if (!["SAVEPOINT", "RELEASE", "ROLLBACK"].includes(first)) return null;
   const name =

@@ -8,6 +8,7 @@ import {
   type StatementResult,
   txnTimestampMs,
 } from "@highwater/protocol";
+import { OpenCalls } from "../open-calls.ts";
 import {
   type Execution,
   type OpenCommitOptions,
@@ -213,17 +214,16 @@ export async function begin(
   return results === null ? { kind: "already_settled" } : { kind: "open", transaction, results };
 }
 
-class CockroachTransaction implements OpenTransaction {
+class CockroachTransaction extends OpenCalls implements OpenTransaction {
   readonly holder: string;
   readonly #session: Session;
   readonly #sessions: Sessions;
   readonly #spec: TransactionSpec;
-  readonly #ending = new AbortController();
-  #call: Promise<unknown> = Promise.resolve();
   #hasEnded = false;
   #hasTraces = false;
 
   constructor(session: Session, sessions: Sessions, spec: TransactionSpec) {
+    super();
     this.holder = session.holder;
     this.#session = session;
     this.#sessions = sessions;
@@ -250,21 +250,8 @@ class CockroachTransaction implements OpenTransaction {
     return null;
   }
 
-  run(
-    statements: readonly Statement[],
-    signal?: AbortSignal,
-    meter?: ResultMeter,
-  ): Promise<readonly StatementResult[]> {
-    return this.#follow(this.#run(statements, signal, meter));
-  }
-
-  commit(statements: readonly Statement[], options: OpenCommitOptions = {}): Promise<Execution> {
-    return this.#follow(this.#commit(statements, options));
-  }
-
   async rollback(): Promise<void> {
-    this.#ending.abort();
-    await this.#call.catch(() => undefined);
+    await this.endCalls();
     if (this.#hasEnded) return;
     const isUndone = await this.#session.client.query("ROLLBACK").then(
       () => true,
@@ -273,17 +260,12 @@ class CockroachTransaction implements OpenTransaction {
     this.#end(isUndone);
   }
 
-  #follow<T>(call: Promise<T>): Promise<T> {
-    this.#call = call;
-    return call;
-  }
-
   #body(statements: readonly Statement[]): Step[] {
     this.#hasTraces ||= leavesTraces(statements);
     return wholeRows(statements, this.#spec);
   }
 
-  async #run(
+  protected async runNow(
     statements: readonly Statement[],
     signal: AbortSignal | undefined,
     meter: ResultMeter | undefined,
@@ -298,7 +280,10 @@ class CockroachTransaction implements OpenTransaction {
     throw failure;
   }
 
-  async #commit(statements: readonly Statement[], options: OpenCommitOptions): Promise<Execution> {
+  protected async commitNow(
+    statements: readonly Statement[],
+    options: OpenCommitOptions,
+  ): Promise<Execution> {
     this.#check(statements);
     const { id, readOnly } = this.#spec;
     const steps = [...this.#body(statements), STILL_WELL, COMMIT];
@@ -330,9 +315,7 @@ class CockroachTransaction implements OpenTransaction {
     signal: AbortSignal | undefined,
     meter: ResultMeter | undefined,
   ): Promise<PipelineOutcome> {
-    const ending = this.#ending.signal;
-    const either = signal === undefined ? ending : AbortSignal.any([signal, ending]);
-    const run = { ...runOf(this.#spec, steps, "T", either), meter };
+    const run = { ...runOf(this.#spec, steps, "T", this.abortingWith(signal)), meter };
     try {
       return await runPipeline(this.#session, this.#sessions.canceller, run);
     } catch (cause) {

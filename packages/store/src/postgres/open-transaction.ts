@@ -2,6 +2,7 @@
 // the transaction is over.
 import { type DatabaseError } from "pg";
 import { HighwaterError, type Statement, type StatementResult } from "@highwater/protocol";
+import { OpenCalls } from "../open-calls.ts";
 import {
   type Execution,
   type OpenCommitOptions,
@@ -35,7 +36,7 @@ export async function openOn(
   return results === null ? { kind: "already_settled" } : { kind: "open", transaction, results };
 }
 
-class PostgresTransaction implements OpenTransaction {
+class PostgresTransaction extends OpenCalls implements OpenTransaction {
   readonly #lease: SessionLease;
   readonly #spec: TransactionSpec;
   readonly #parts: Parts;
@@ -48,12 +49,9 @@ class PostgresTransaction implements OpenTransaction {
   #reset: Promise<boolean> | null = null;
   /** True when the server has reported that no transaction is open in the session. */
   #isIdle = false;
-  /** The last call, until it no longer uses the session. */
-  #call: Promise<unknown> = Promise.resolve();
-  /** Aborts the running call when the transaction is rolled back meanwhile. */
-  readonly #ending = new AbortController();
 
   constructor(lease: SessionLease, spec: TransactionSpec, parts: Parts) {
+    super();
     this.#lease = lease;
     this.#spec = spec;
     this.#parts = parts;
@@ -91,37 +89,19 @@ class PostgresTransaction implements OpenTransaction {
     return null;
   }
 
-  run(
-    statements: readonly Statement[],
-    signal?: AbortSignal,
-    meter?: ResultMeter,
-  ): Promise<readonly StatementResult[]> {
-    this.#meter = meter;
-    return this.#follow(this.#run(statements, signal));
-  }
-
-  commit(statements: readonly Statement[], options: OpenCommitOptions = {}): Promise<Execution> {
-    this.#meter = options.meter;
-    return this.#follow(this.#commit(statements, options));
-  }
-
   async rollback(): Promise<void> {
     if (this.#hasEnded) return;
-    this.#ending.abort();
-    await this.#call.catch(() => undefined);
+    await this.endCalls();
     await this.#end(true);
   }
 
-  #follow<T>(call: Promise<T>): Promise<T> {
-    this.#call = call;
-    return call;
-  }
-
-  async #run(
+  protected async runNow(
     statements: readonly Statement[],
     signal: AbortSignal | undefined,
+    meter: ResultMeter | undefined,
   ): Promise<readonly StatementResult[]> {
     const { id } = this.#spec;
+    this.#meter = meter;
     this.#refuse(statements);
     const { results, error } = await this.#send([], statements, [], signal).catch((cause: unknown) => {
       throw sessionLost(id, cause);
@@ -137,11 +117,12 @@ class PostgresTransaction implements OpenTransaction {
     throw failure;
   }
 
-  async #commit(
+  protected async commitNow(
     statements: readonly Statement[],
-    { signal, onBeforeSend }: OpenCommitOptions,
+    { signal, onBeforeSend, meter }: OpenCommitOptions,
   ): Promise<Execution> {
     const { id, readOnly } = this.#spec;
+    this.#meter = meter;
     this.#refuse(statements);
     const tail = tailOf(this.#spec);
     onBeforeSend?.();
@@ -189,7 +170,6 @@ class PostgresTransaction implements OpenTransaction {
     const hasToReplan = dropsPrepared(statements);
     // Once cleared, each text is prepared anew, even after the statement that drops them all.
     if (hasToReplan) session.prepared.clear();
-    const ending = this.#ending.signal;
     try {
       const outcome = await this.#sendRun(tail.length > 0, {
         steps: [...head, ...bodyOf(statements, this.#spec), ...tail],
@@ -197,7 +177,7 @@ class PostgresTransaction implements OpenTransaction {
         fieldDetails: this.#spec.fieldDetails,
         meter: this.#meter,
         leaves: tail.length === 0 ? "T" : "I",
-        signal: signal === undefined ? ending : AbortSignal.any([signal, ending]),
+        signal: this.abortingWith(signal),
       });
       this.#isIdle = outcome.status === "I";
       return outcome;
