@@ -14,7 +14,7 @@ interface SessionOptions {
   readonly limitMs?: number;
 }
 
-/** Errors: those of the connection and of `work`. */
+/** Errors: those of the connection and of `work`, and that the server is no PostgreSQL. */
 export async function withServer<T>(
   url: string,
   work: (client: pg.Client) => Promise<T>,

@@ -199,6 +199,12 @@ describe("highwater init", () => {
     await follow(cluster, WEST, before, WEST);
   });
 
+  test("CockroachDB, by its URL", async () => {
+    const named = await init(["cockroachdb://root@db1.example.com:26257/app"]);
+    assert.equal(named.code, 2);
+    assert.match(named.err, /argument 1: CockroachDB cannot be used yet: .* make test-cockroach /);
+  });
+
   test("two writable servers", async () => {
     await cluster.promote(EUROPE, { repoint: false });
     const ended = await init(urls);

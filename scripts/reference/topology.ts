@@ -217,6 +217,10 @@ const west = (replication: NodeSpec["replication"] | object): object => ({ ...WE
 const MISTAKES: readonly (readonly [what: string, file: string])[] = [
   ["an extra comma, or text that is not JSON", of([EAST, WEST]).replace("}", "},")],
   ["a field that does not exist", of([EAST, { ...WEST, port: 5432 }])],
+  [
+    "a server that is CockroachDB",
+    JSON.stringify({ store: "cockroach", nodes: [EAST, WEST], levels: LEVELS }),
+  ],
   ["a missing field", of([EAST, { id: "west", region: "us-west", url: WEST.url }])],
   ["an id or a region with capitals or spaces", of([EAST, { ...WEST, id: "US West" }])],
   ["two nodes with the same id", of([EAST, { ...WEST, id: "east" }])],

@@ -1,5 +1,6 @@
 // Reads the connection strings of the command line.
 import { NAME_PATTERN } from "@highwater/protocol";
+import { COCKROACH_REFUSAL } from "@highwater/store";
 import { badInput } from "../refusal.ts";
 import { addressOf } from "../postgres.ts";
 
@@ -26,7 +27,9 @@ export function readServers(args: readonly string[]): GivenServer[] {
     const which = `argument ${String(at + 1)}`;
     if (!/^postgres(?:ql)?:\/\//i.test(url) || !URL.canParse(url)) {
       faults.push(
-        `${which} is not a URL of the form postgresql://USER@HOST:PORT/DATABASE: the topology has such URLs alone`,
+        /^cockroach/i.test(url)
+          ? `${which}: ${COCKROACH_REFUSAL}`
+          : `${which} is not a URL of the form postgresql://USER@HOST:PORT/DATABASE: the topology has such URLs alone`,
       );
       return [];
     }

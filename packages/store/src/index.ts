@@ -4,6 +4,7 @@ export * from "./audit.ts";
 export * from "./contents.ts";
 export * from "./events.ts";
 export * from "./keys.ts";
+export { COCKROACH_REFUSAL } from "./cockroach/version.ts";
 export { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "./postgres/adapter.ts";
 export { enterAct } from "./postgres/audit.ts";
 export { PostgresClient } from "./postgres/client.ts";

@@ -1,5 +1,6 @@
 // The types of settings: integers, texts, durations and so on.
 import { Topology, topologyFaults, validate } from "@highwater/protocol";
+import { COCKROACH_REFUSAL } from "@highwater/store";
 import { Faults, type Range, type ReadFile, type Setting } from "./setting.ts";
 
 export function text(variable: string, fallback?: string): Setting<string> {
@@ -120,11 +121,19 @@ export function parseTopology(json: string): Topology {
     // The parser's message would quote the text, which contains passwords.
     throw new Faults("is not JSON");
   }
+  if (asksForCockroach(parsed)) throw new Faults(COCKROACH_REFUSAL);
   const checked = validate(Topology, parsed);
   if (!checked.ok) throw new Faults(...checked.faults);
   const faults = topologyFaults(checked.value);
   if (faults.length > 0) throw new Faults(...faults);
   return checked.value;
+}
+
+/** As a field of its own, or by the scheme of a node's URL. */
+function asksForCockroach(parsed: unknown): boolean {
+  const { store, nodes } = (parsed ?? {}) as { readonly store?: unknown; readonly nodes?: unknown };
+  const urls = Array.isArray(nodes) ? nodes.map((node: { readonly url?: unknown } | null) => node?.url) : [];
+  return [store, ...urls].some((name) => typeof name === "string" && /^cockroach/i.test(name));
 }
 
 /** Errors: Faults. */

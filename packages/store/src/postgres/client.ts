@@ -5,6 +5,7 @@ import { type EventEmitter } from "node:events";
 import { type Socket } from "node:net";
 import pg from "pg";
 import { BufferReader } from "pg-protocol/dist/buffer-reader.js";
+import { COCKROACH_REFUSAL } from "../cockroach/version.ts";
 import { MessageLimits } from "./message-limits.ts";
 
 // And an error without its last byte would be read for ever: behind the end of its buffer the
@@ -38,11 +39,7 @@ export class CockroachServerError extends Error {
   override readonly name = "CockroachServerError";
 
   constructor(version: string) {
-    super(
-      `This is a CockroachDB server (${version}). No service can be configured to use one yet: the ` +
-        "adapter was never run against a CockroachDB server. Give the address of a PostgreSQL " +
-        'server, or test the adapter as the guide\'s page "Choosing a store" says.',
-    );
+    super(`This is a CockroachDB server (${version}). ${COCKROACH_REFUSAL}`);
   }
 }
 
