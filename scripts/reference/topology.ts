@@ -64,7 +64,7 @@ const ABOUT: Readonly<Record<string, About>> = {
   },
   "nodes[].url": {
     readBy: ALL,
-    text: "connection string of [the services' role](../guide/durability-levels.md#the-services-role), as seen from the process that reads the file: `postgresql://USER@HOST:PORT/DATABASE`, with `sslmode` and `sslrootcert` for TLS. Without a password, `PGPASSWORD` counts. A CockroachDB server is refused: the [adapter](../guide/choosing-a-store.md) was never run against a CockroachDB server",
+    text: "connection string of [the services' role](../guide/durability-levels.md#the-services-role), as seen from the process that reads the file: `postgresql://USER@HOST:PORT/DATABASE`, with `sslmode` and `sslrootcert` for TLS. Without a password, `PGPASSWORD` counts.",
     ifWrong:
       "a node that does not answer cannot be the primary; a level that has to ask it stalls. A role without [its rights](../guide/durability-levels.md#the-services-role): the table there says what fails",
   },

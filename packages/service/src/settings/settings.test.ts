@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { COCKROACH_REFUSAL } from "@highwater/store";
 import { identityVariables, readIdentity } from "../identity/settings.ts";
-import { integer, name, origins, secret, text, urls } from "./readers.ts";
+import { integer, name, origins, parseTopology, secret, text, urls } from "./readers.ts";
 import { about, referenceRows } from "./reference.ts";
 import { rangesOf, readSettings, variablesOf } from "./setting.ts";
 
@@ -15,6 +16,15 @@ const TABLE = {
 const noFile = (): string => {
   throw Object.assign(new Error("no such file"), { code: "ENOENT" });
 };
+
+test("a topology asks for CockroachDB by name or by the scheme of a URL, and is refused", () => {
+  const urls = ["postgresql://a/app", "cockroachdb://b:26257/app"];
+  const nodes = urls.map((url, at) => ({ id: `n${String(at)}`, region: "r", zone: "a", url }));
+  for (const asking of [{ nodes }, { store: "cockroach", nodes: nodes.slice(0, 1) }])
+    assert.throws(() => parseTopology(JSON.stringify({ ...asking, levels: {} })), {
+      faults: [COCKROACH_REFUSAL],
+    });
+});
 
 test("what is not set has its default, and an empty value is not set", () => {
   const { values, faults } = readSettings(TABLE, { X_NAME: "one", X_SIZE: "", X_HOST: "" }, noFile);
