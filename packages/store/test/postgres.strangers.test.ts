@@ -73,7 +73,10 @@ describe("a server that does not speak the protocol", () => {
     client.on("error", () => undefined);
     await assert.rejects(client.connect(), (cause: Error) => {
       assert.ok(cause instanceof CockroachServerError);
-      assert.match(cause.message, /CockroachDB CCL v25\.4\.5.*never run against a CockroachDB server.*make test-cockroach/);
+      assert.match(
+        cause.message,
+        /CockroachDB CCL v25\.4\.5.*never run against a CockroachDB server.*make test-cockroach/,
+      );
       return true;
     });
     const store = makeStore([{ id: NODE, region: NODE, zone: "a", url }], "strangers");

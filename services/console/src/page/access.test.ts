@@ -36,7 +36,10 @@ test("a tracker with authentication is asked for a key, first without a complain
 });
 
 test("a key sees the views of its scopes", async () => {
-  const read = await enter(callerOf({ [PREVIEW]: 403, [WEBHOOKS]: 403, [CONTENTS]: 403, [REPLAY]: 403 }), true);
+  const read = await enter(
+    callerOf({ [PREVIEW]: 403, [WEBHOOKS]: 403, [CONTENTS]: 403, [REPLAY]: 403 }),
+    true,
+  );
   assert.ok(read.kind === "open");
   assert.deepEqual([...read.scopes], ["read"]);
   const none = await enter(callerOf({ [MARKS]: 403, [PREVIEW]: 403, [WEBHOOKS]: 403 }), true);

@@ -51,12 +51,7 @@ export class Api {
   }
 
   /** `T`: of an answer without a body, `null`. */
-  async send<T>(
-    method: "POST" | "PATCH",
-    path: string,
-    body: unknown,
-    limitMs = CALL_LIMIT_MS,
-  ): Promise<T> {
+  async send<T>(method: "POST" | "PATCH", path: string, body: unknown, limitMs = CALL_LIMIT_MS): Promise<T> {
     const headers = { "content-type": "application/json" };
     const answer = await this.#call(path, { method, headers, body: JSON.stringify(body) }, limitMs);
     return (answer.status === 204 ? null : await answer.json()) as T;

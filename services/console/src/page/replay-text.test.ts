@@ -9,14 +9,19 @@ test("a conflict says why and at which statement; both results are told apart by
   const conflict = { ...END, outcome: "conflict", reason: "changed", statement: 1 } as const;
   assert.equal(whyText(conflict), "a row that it writes was written since the loss, statement 2");
   assert.equal(resultText({ command: "UPDATE", rowCount: 1, digest: null }), "UPDATE 1");
-  const [one, other] = ["a", "b"].map((digit) => digit.repeat(64)).map((digest) =>
-    resultText({ command: "UPDATE", rowCount: 1, digest }),
-  );
+  const [one, other] = ["a", "b"]
+    .map((digit) => digit.repeat(64))
+    .map((digest) => resultText({ command: "UPDATE", rowCount: 1, digest }));
   assert.notEqual(one, other);
 });
 
 test("what cannot come back says its kind, and what is back says by which transaction", () => {
-  const lost = { ...END, outcome: "unrecoverable", reason: "not_replayable", kind: "several_tables" } as const;
+  const lost = {
+    ...END,
+    outcome: "unrecoverable",
+    reason: "not_replayable",
+    kind: "several_tables",
+  } as const;
   assert.equal(whyText(lost), "its statements cannot be run again safely, several tables");
   assert.equal(whyText({ ...END, outcome: "replayed", replayedBy: "three" }), "by three");
   const counts = { lostWrites: 1_203, replayed: 1_200, conflicts: 2, unrecoverable: 1 };

@@ -37,11 +37,7 @@ export function whyText({ reason, kind, because, statement, error, replayedBy }:
 const DIGEST_SHOWN = 12;
 
 /** Rows are not kept: the digest shows whether they are the same. */
-export function resultText({
-  command,
-  rowCount,
-  digest,
-}: NonNullable<ReplayOutcome["lost"]>): string {
+export function resultText({ command, rowCount, digest }: NonNullable<ReplayOutcome["lost"]>): string {
   const rows = digest === null ? "" : `, rows ${digest.slice(0, DIGEST_SHOWN)}…`;
   return `${command} ${String(rowCount)}${rows}`;
 }

@@ -72,11 +72,7 @@ export function Replay({ session, chosen }: { session: Session; chosen: Readonly
       </div>
       <p role="status">{said}</p>
       {done !== null && (
-        <Result
-          key={done.number}
-          done={done}
-          onApply={() => run({ ...done.request, dryRun: false })}
-        />
+        <Result key={done.number} done={done} onApply={() => run({ ...done.request, dryRun: false })} />
       )}
     </>
   );

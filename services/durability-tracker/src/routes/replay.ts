@@ -34,7 +34,10 @@ export function replayRoutes(
       const value = answer.headers.get(name);
       if (value !== null) void reply.header(name, value);
     }
-    return reply.code(answer.status).header("cache-control", "no-store").send(await answer.text());
+    return reply
+      .code(answer.status)
+      .header("cache-control", "no-store")
+      .send(await answer.text());
   });
 }
 

@@ -25,7 +25,7 @@ export type Planned =
       readonly kind: "write";
       readonly command: "Insert" | "Update" | "Delete";
       readonly table: string;
-      /** Another table, of which it reads one row. */
+      /** Other tables that it reads one row of. */
       readonly from: readonly string[];
       readonly functions: readonly string[];
       /**

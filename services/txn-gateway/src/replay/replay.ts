@@ -447,7 +447,7 @@ function hopeless({ contents, state, order, answered }: LostWrite, receipt: stri
   if (contents.statements.some(({ result }) => result?.digest === null))
     return unrecoverable("not_replayable", "truncated");
   if (contents.digest === null || order === null) return unrecoverable("not_known_committed");
-  // Its client waits for the answer, is told of the loss, and may run it again.
+  // Its client waits for the answer, learns of the loss, and may run it again.
   if (contents.ack === "durable" && answered !== "yes")
     return unrecoverable("not_known_committed", "unanswered");
   return null;
