@@ -27,7 +27,7 @@ const RESPONSES_MIN = 2_000;
 const READERS = 12;
 const GATE_MS = 400;
 const CUT_MS = 6_000;
-const LIMIT_MS = 240_000;
+const LIMIT_MS = 600_000;
 const PYTHON = fileURLToPath(new URL("../../../.venv/bin/python", import.meta.url));
 const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 
