@@ -322,7 +322,9 @@ export class WireSession {
     if (isEarly) positions.committed(primaryEpoch);
     const sentMs = this.#lastActiveMs;
     const askedAtMs = this.#askedAtMs ?? sentMs;
-    gate.isDurableOnly = settings.isDurableOnly;
+    const { isDurableOnly } = this.#state.settings;
+    // While the setting is in doubt, rows are not shown, but a cancel still releases a commit.
+    gate.isDurableOnly = gate.isCommit ? isDurableOnly : settings.isDurableOnly;
     this.#metrics.committed(gate, { sentMs, isEarly, hasReceipt: attempt !== null, ack: settings.ack });
     const trace = this.#traces.committed(gate, {
       id: attempt?.id ?? null,
@@ -350,7 +352,7 @@ export class WireSession {
           if (end === "durable") {
             if (attempt !== null) gate.say(parameterStatus(ACHIEVED_PARAMETER, isEarly ? "" : level));
             this.#traces.answered(gate, isEarly);
-            if (gate.isDurableOnly && position !== null) this.#sayFloor(gate, position, askedAtMs);
+            if (isDurableOnly && position !== null) this.#sayFloor(gate, position, askedAtMs);
             this.#open(gate);
           } else {
             gate.position ??= position;
@@ -397,12 +399,15 @@ export class WireSession {
     const { readsDurably, level: asked } = settings;
     const { signal } = (this.#ended ??= new AbortController());
     const level = asked ?? this.#options.defaultLevel();
-    const { look } = this.#state;
+    const {
+      look,
+      settings: { isDurableOnly },
+    } = this.#state;
     gate.isDurableOnly = settings.isDurableOnly;
     this.#reads?.holds(gate, readsDurably ? level : null);
     const opens = readsDurably ? reader.shown(replica, level, signal) : reader.confirmed(replica, signal);
     void opens.then((shown) => {
-      if (gate.isDurableOnly && shown !== undefined) this.#sayFloor(gate, shown, asOf(look, shown));
+      if (isDurableOnly && shown !== undefined) this.#sayFloor(gate, shown, asOf(look, shown));
       this.#open(gate);
     });
     if (readsDurably) this.#releaseInTime(gate, settings);
