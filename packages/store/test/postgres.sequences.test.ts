@@ -134,7 +134,6 @@ describe("before an epoch begins, sequences", () => {
   it("that only their owner may move are named, until an administrator runs the set-up", async () => {
     await cluster.query(WEST, "DROP SCHEMA highwater_sequences CASCADE");
     await cluster.query(WEST, "DELETE FROM highwater.migration WHERE name LIKE '0034%'");
-    await cluster.query(WEST, "COMMENT ON SCHEMA highwater IS '0033-replay.sql'");
     await store.prepare(WEST);
     const owned =
       "SELECT pg_get_userbyid(nspowner)::text AS owner FROM pg_namespace WHERE nspname = 'highwater_sequences'";
