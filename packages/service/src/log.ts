@@ -72,7 +72,8 @@ export function logReserved(
   const named = Object.entries(problems);
   if (named.length > 0)
     log.warn("sequences_not_reserved", {
-      ...{ node, count: named.length },
+      node,
+      count: named.length,
       problems: Object.fromEntries(named.slice(0, NAMED_MAX)),
     });
 }
