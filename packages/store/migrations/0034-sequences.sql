@@ -1,8 +1,8 @@
 -- Advances sequences before an epoch begins, so that no value that a lost transaction got is handed
--- out again. (docs/decisions/0239-sequences-are-advanced-at-a-new-epoch.md) The set-up of roles runs
--- this very file before the services start. Then an administrator owns the function, and it reaches
--- the sequences of every owner. Where the set-up was not run, the services' role makes it here, and
--- it reaches the sequences that this role may update.
+-- out again. (docs/decisions/0239-sequences-are-advanced-at-a-new-epoch.md) The set-up of roles
+-- runs this very file before the services start. Then an administrator owns the function, and it
+-- reaches the sequences of every owner. Where the set-up was not run, the services' role makes it
+-- here, and it reaches the sequences that this role may update.
 DO $sequences$
 BEGIN
   IF EXISTS (SELECT FROM pg_namespace WHERE nspname = 'highwater_sequences') THEN

@@ -70,7 +70,7 @@ describe("before an epoch begins, sequences", () => {
     assert.deepEqual([advanced, problems], [0, {}]);
   });
 
-  it("pass what lost transactions got, whoever owns them and whichever way they go", async () => {
+  it("pass what lost transactions got, of every owner and in both directions", async () => {
     await cluster.query(WEST, "ALTER SYSTEM SET primary_conninfo TO ''");
     await cluster.query(WEST, "SELECT pg_reload_conf()");
     await eventually("the stream has ended", async () => {

@@ -33,8 +33,8 @@ const takeAuditLog = (service: string): string => `DO $$ BEGIN
 const SEQUENCES = new URL("../../migrations/0034-sequences.sql", import.meta.url);
 
 /**
- * What the services made themselves is made anew: they could have written the function. Who may make
- * roles may also become a member of the services' role.
+ * Drops the function if the services made it, since they could have changed it. For that, a role
+ * that may make roles becomes a member of the services' role.
  */
 const dropSequences = (
   service: string,
