@@ -38,7 +38,7 @@ const ABOUT: AboutVariables = {
     "how long the tracker lists a lost transaction and keeps its contents, which count toward both limits until then",
   ),
   TRACKER_GATEWAYS: about(
-    "base URLs of gateways, nearest first, separated by commas; the tracker passes `POST /v1/lost/replay` on to the first that answers, with the caller's credential: the console needs it to bring transactions back; if a private authority has signed their certificates, set `NODE_EXTRA_CA_CERTS`, too",
+    "base URLs of gateways, nearest first, separated by commas; the tracker passes `POST /v1/lost/replay` on to the first that answers, with the caller's credential, so that the console can bring transactions back",
     NONE,
   ),
   TRACKER_PROBE_INTERVAL_MS: about("how often the tracker asks the nodes for their state"),

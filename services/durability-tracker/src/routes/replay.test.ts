@@ -17,7 +17,11 @@ test("a caller with the scope alone is passed on, to the first gateway that answ
       const { method, url, headers } = request;
       seen.push([method, url, headers.authorization, headers.cookie, JSON.parse(body)]);
       response
-        .writeHead(503, { "content-type": "application/problem+json", "retry-after": "2", "x-other": "1" })
+        .writeHead(503, {
+          "content-type": "application/problem+json; charset=utf-8",
+          "retry-after": "2",
+          "x-other": "1",
+        })
         .end('{"code":"epoch_changed"}');
     });
   });
@@ -36,7 +40,7 @@ test("a caller with the scope alone is passed on, to the first gateway that answ
   const { statusCode, headers, body } = await ask("contents:replay", { dryRun: false });
   assert.deepEqual(
     [statusCode, headers["content-type"], headers["retry-after"], headers["x-other"], body],
-    [503, "application/problem+json", "2", undefined, '{"code":"epoch_changed"}'],
+    [503, "application/problem+json; charset=utf-8", "2", undefined, '{"code":"epoch_changed"}'],
   );
   assert.deepEqual(seen, [["POST", PATH, "contents:replay", undefined, { dryRun: false }]]);
   await app.close();
