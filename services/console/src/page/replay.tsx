@@ -186,7 +186,7 @@ function endCells(end: ReplayOutcome, dryRun: boolean) {
       ""
     ) : (
       <>
-        {resultText(redone)}
+        <div>{resultText(redone)}</div>
         {redone.rows.map((row, at) => (
           <div key={at}>
             <code>{JSON.stringify(row)}</code>
