@@ -1,5 +1,5 @@
-// What an operator does after the failover: starts the lost region's tracker again, because it alone
-// has what its clients wrote at the end, and has the lost transactions brought back.
+// The operator's part after the failover: starts the lost region's tracker again, because it alone
+// has what its clients wrote at the end. Then has the lost transactions brought back.
 import { type System } from "@highwater/lab-system";
 import { eventually } from "@highwater/lab-tools/process";
 import { type Claim } from "./recorder.ts";

@@ -1,6 +1,6 @@
-// The honest end check. Asks the service for its final word about every transaction, then asks the
-// database itself, past all services, what is really there: exactly the rows that clients sent, of
-// the transactions that are durable or were brought back, and no others.
+// The honest end check. Asks the service for its final word about every transaction. Then asks the
+// database itself, past all services, what is really there. It must be the rows that clients sent,
+// of the transactions that are durable or were brought back, and no others.
 import { type Cluster } from "@highwater/lab-system";
 import { type Highwater, HighwaterError, type TokenVerdict } from "@highwater/sdk";
 import { type Outcome, type Report } from "./bring-back.ts";

@@ -1,6 +1,6 @@
 // `make demo`: auctions in a three-region system, then the loss of the primary's region in the
-// middle of them. What it lost is brought back, and at the end every promise that was ever given is
-// held against the database. Exit code 1 if one of them was wrong.
+// middle of them. The lost transactions are brought back, and at the end every promise is held
+// against the database. Exit code 1 if one of them was wrong.
 import { setTimeout as sleep } from "node:timers/promises";
 import { type System } from "@highwater/lab-system";
 import { Highwater } from "@highwater/sdk";

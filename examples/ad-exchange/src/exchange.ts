@@ -8,8 +8,8 @@
 // is money, so it waits until the sale would survive the loss of a region. And what is durable is a
 // prefix of what was committed: with the sale, its auction and bids are durable too.
 //
-// Lost auctions and bids can be brought back, because the exchange makes their keys itself, and each
-// statement writes one row and returns what depends on others.
+// Lost auctions and bids can be brought back. The exchange makes their keys itself; each statement
+// writes one row, and returns all of it if it depends on another row.
 import { randomUUID } from "node:crypto";
 import {
   HighwaterError,

@@ -25,7 +25,7 @@ export type Planned =
       readonly kind: "write";
       readonly command: "Insert" | "Update" | "Delete";
       readonly table: string;
-      /** Other tables that it reads one row of. */
+      /** The other table from which it takes one row. */
       readonly from: readonly string[];
       readonly functions: readonly string[];
       /**
