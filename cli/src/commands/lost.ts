@@ -55,6 +55,27 @@ export const LOST: readonly Command[] = [
     options: [...FILTERS, TRACKER],
     notes: ["Needs a key of the owner with the scopes read and contents:read."],
   }),
+  {
+    name: "lost extract",
+    args: "FOLDER",
+    does: "print what a copy of the old primary's data folder shows of the lost transactions, one line of JSON for each",
+    page: "guide/after-a-loss.md",
+    exits: { 0: "done", 1: "the copy does not open, or has no log there", 2: "wrong arguments" },
+    notes: [
+      "Opens the copy as a standby that follows nothing and that only its own user can reach. As root it runs the server as the owner of the folder. Reads every table once.",
+    ],
+    run: {
+      kind: "own",
+      load: () => import("../old-disk/extract.ts"),
+      options: [
+        { name: "is-copy", does: "you declare that FOLDER is a copy; it will be written to" },
+        { name: "fork", value: "LSN", does: "the fork_offset of the epoch after the loss" },
+        { name: "bin", value: "DIR", does: "postgres and pg_waldump of the copy's major version" },
+        { name: "user", value: "NAME", does: "a superuser of the copy (default: postgres)" },
+        { name: "sql", does: "print SQL, which rolls each transaction back until you change that" },
+      ],
+    },
+  },
   lost("replay", "bring lost transactions back; without --apply, say what would come of it", "replay", {
     args: "[ID...]",
     options: [

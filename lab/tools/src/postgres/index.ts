@@ -16,7 +16,7 @@ const PROGRAM = join(PGBOUNCER_UNPACKED, "usr/sbin/pgbouncer");
 const START_LIMIT_MS = 30_000;
 const ROOT = 0;
 
-export type PostgresProgram = "pgbench" | "psql" | "pg_dump" | "pg_restore";
+export type PostgresProgram = "pgbench" | "psql" | "pg_dump" | "pg_restore" | "pg_waldump";
 
 /** The program of PostgreSQL 18. */
 export function findPostgresProgram(name: PostgresProgram): string | undefined {
