@@ -3,14 +3,15 @@
 // folder is copied and opened.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { findBinaries } from "@highwater/lab-cluster";
+import { findBinaries, namedBinDir } from "@highwater/lab-cluster";
 import { System } from "@highwater/lab-system";
 import { commit, createTable, newId, put, putAhead, send, starve } from "@highwater/lab-system/testing";
-import { findPostgresProgram, whyNoPostgresProgram } from "@highwater/lab-tools/postgres";
+import { requirePostgresProgram, whyNoPostgresProgram } from "@highwater/lab-tools/postgres";
 import { type Ended, highwater } from "./support.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
@@ -34,6 +35,7 @@ interface Line {
 
 describe("highwater lost extract", { skip: whyNoPostgresProgram("pg_waldump") }, () => {
   let system: System;
+  let folder = "";
   let bin = "";
   let copy = "";
   let fork = "";
@@ -69,24 +71,27 @@ describe("highwater lost extract", { skip: whyNoPostgresProgram("pg_waldump") },
     );
     fork = String(epoch?.["fork"]);
     copy = await system.cluster.snapshot(EAST);
-    bin = await mkdtemp(join(tmpdir(), "extract-test-"));
-    await chmod(bin, 0o755);
-    const installed = await findBinaries({
-      binDir: undefined,
+    folder = await mkdtemp(join(tmpdir(), "extract-test-"));
+    bin = join(folder, "bin");
+    await mkdir(bin);
+    await chmod(folder, 0o755);
+    const { postgres } = await findBinaries({
+      binDir: namedBinDir(),
       identity: process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : undefined,
-      copyTo: join(tmpdir(), "extract-test-postgres"),
+      copyTo: join(folder, "native"),
     });
-    await symlink(installed.postgres, join(bin, "postgres"));
-    await symlink(findPostgresProgram("pg_waldump") ?? "", join(bin, "pg_waldump"));
+    await symlink(postgres, join(bin, "postgres"));
+    const own = join(dirname(postgres), "pg_waldump");
+    await symlink(existsSync(own) ? own : requirePostgresProgram("pg_waldump"), join(bin, "pg_waldump"));
   });
 
   after(async () => {
     await system.close();
-    await rm(bin, { recursive: true, force: true });
+    await rm(folder, { recursive: true, force: true });
   });
 
-  const extract = (folder: string, ...more: string[]): Promise<Ended> =>
-    highwater(["lost", "extract", folder, "--fork", fork, "--bin", bin, ...more]);
+  const extract = (data: string, ...more: string[]): Promise<Ended> =>
+    highwater(["lost", "extract", data, "--fork", fork, "--bin", bin, ...more]);
 
   test("refuses what may not be a copy, and what leads out of it", async () => {
     const unsaid = await extract(copy);
@@ -146,9 +151,8 @@ describe("highwater lost extract", { skip: whyNoPostgresProgram("pg_waldump") },
       (await system.cluster.query(WEST, "SELECT count(*)::int AS n FROM note"))[0]?.["n"];
     await system.cluster.query(WEST, mine);
     assert.equal(await count(), 0);
-    const confirmed = mine.replace("ROLLBACK; -- or ", "");
-    assert.match(confirmed, /^COMMIT, after/m);
-    const sql = confirmed.replace("COMMIT, after", "COMMIT; -- after");
+    const sql = mine.replace("ROLLBACK; -- or COMMIT", "COMMIT; --");
+    assert.notEqual(sql, mine);
     await system.cluster.query(WEST, sql);
     assert.equal(await count(), 1);
     await assert.rejects(system.cluster.query(WEST, sql), /redo_pkey/);

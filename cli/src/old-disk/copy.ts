@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { chown, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, sep } from "node:path";
+import { basename, isAbsolute, join, sep } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { withServer } from "../postgres.ts";
@@ -72,10 +72,10 @@ export async function checkCopy({ folder, bin }: Copy): Promise<Copy["folder"]> 
   const pid = contentOf(join(inside, "postmaster.pid"))?.split("\n") ?? [];
   const started = /"-D" "([^"]+)"/.exec(contentOf(join(inside, "postmaster.opts")) ?? "")?.[1];
   for (const path of [pid[1], started])
-    if (path !== undefined && existsSync(path) && realpathSync(path) === inside)
+    if (path !== undefined && mayBe(path, inside))
       throw badInput(
         `${folder} is where its server ran, not a copy. Copy it first.`,
-        "If it is a copy in the same place on another machine, remove its postmaster.pid and postmaster.opts.",
+        "If it is a copy (in the same place on another machine, or of a server that was started with a relative path), remove its postmaster.pid and postmaster.opts.",
       );
   if (isRunning(Number(pid[0])))
     throw badInput(
@@ -171,6 +171,12 @@ function ownerOf(folder: string): Identity | undefined {
   const { uid, gid } = statSync(folder);
   if (uid === 0) throw badInput(`${folder} belongs to root, as which PostgreSQL does not run: chown it`);
   return { uid, gid };
+}
+
+/** Of a relative path, the start is not known. */
+function mayBe(path: string, folder: string): boolean {
+  if (!isAbsolute(path)) return basename(path) === basename(folder);
+  return existsSync(path) && realpathSync(path) === folder;
 }
 
 function contentOf(path: string): string | undefined {
