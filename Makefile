@@ -194,7 +194,8 @@ load: $(STAMP) $(K6) ## Run load with k6: SCENARIO=steady, stress, spike, soak o
 	@$(NODE) loadtests/k6/run.ts --scenario $(or $(SCENARIO),steady) $(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(TRACKERS),--trackers $(TRACKERS)) $(addprefix --env ,$(K6_ENV))
 
 # What only one command needs, and `make test` need not wait for: half a gigabyte for pictures,
-# thousands of files for the Python SDK, Next.js, the builder of the documentation site, another PostgreSQL.
+# thousands of files for the Python SDK, Next.js, the builder of the documentation site, another
+# PostgreSQL.
 $(PICTURES) $(PYRIGHT) $(SITE) $(NEXT) $(POSTGRES_17): %/node_modules/.installed: %/package.json %/package-lock.json | $(STAMP)
 	cd $* && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@

@@ -64,7 +64,7 @@ interface Identity {
 }
 
 /** Errors: Refusal. */
-export async function checkCopy({ folder, bin }: Copy): Promise<Copy["folder"]> {
+async function checkCopy({ folder, bin }: Copy): Promise<Copy["folder"]> {
   const version = contentOf(join(folder, "PG_VERSION"))?.trim();
   if (version === undefined) throw badInput(`${folder} is not a data folder: it has no PG_VERSION`);
   const inside = realpathSync(folder);

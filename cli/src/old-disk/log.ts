@@ -1,5 +1,5 @@
-// Reads the log behind the fork with pg_waldump: which transactions committed there, with their
-// subtransactions, and how many rows of which files they changed.
+// Reads the log behind the fork with pg_waldump: the transactions that committed there, with their
+// subtransactions, and the number of rows that they changed in each file.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -42,7 +42,7 @@ const SKIPPED = /skipping over (\d+) bytes?/;
 const HEADER_MAX = 40;
 
 /** Collects the lines of pg_waldump, in the order of the log. */
-export class LogReader {
+class LogReader {
   readonly #committed: Committed[] = [];
   readonly #created = new Set<string>();
   /** By the xid of the transaction or subtransaction. */

@@ -326,7 +326,7 @@ export class Contents {
       this.#orders.set(row.n, read);
       return read;
     } catch {
-      // Their key is gone. Whoever reads them is told.
+      // Their key is gone: to read them fails with that reason.
       return null;
     }
   }
