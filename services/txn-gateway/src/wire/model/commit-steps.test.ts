@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { WIRE_SETTINGS } from "@highwater/store";
 import {
   BOUND,
   CLOSED,
@@ -13,7 +14,7 @@ import {
 import { bind, execute, parse, query, SYNC } from "../frames/build.ts";
 
 const COMMIT = [parse("", "COMMIT"), bind("", ""), execute("")];
-const SETTINGS = [null, null, null, null, null] as const;
+const SETTINGS = WIRE_SETTINGS.map(() => null);
 
 /** The server's answers to a session's first check, which may write a receipt. */
 function checked(hasWritten: boolean, ...receipt: readonly string[]): Buffer[] {
