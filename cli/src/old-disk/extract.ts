@@ -152,8 +152,12 @@ async function look(
     const key = `${database.oid}/${file}`;
     const isRewritten = table !== null && log.created.has(key) && table.oid !== file;
     const part = each.parts.get(key) ?? {
-      ...{ database: database.name, table: table?.name ?? null, columns: table?.columns ?? [] },
-      ...{ changes: { inserted: 0, updated: 0, deleted: 0 }, rows: [], isRewritten },
+      database: database.name,
+      table: table?.name ?? null,
+      columns: table?.columns ?? [],
+      changes: { inserted: 0, updated: 0, deleted: 0 },
+      rows: [],
+      isRewritten,
     };
     each.parts.set(key, part);
     return part;
@@ -201,11 +205,20 @@ function hiddenIn({ parts }: Evidence): number {
 function asJson(each: Evidence): string {
   const { xid, subxids, committedAt, lsn, receipt, redoOf, parts } = each;
   return JSON.stringify({
-    ...{ xid, subxids, committedAt, lsn, id: receipt?.id ?? null },
+    xid,
+    subxids,
+    committedAt,
+    lsn,
+    id: receipt?.id ?? null,
     ...(redoOf !== null && { redoOf: redoOf.id }),
     hiddenChanges: hiddenIn(each),
     tables: [...parts.values()].map(({ database, table, columns, changes, rows: written, isRewritten }) => ({
-      ...{ database, table, ...changes, isRewritten, columns, rows: written },
+      database,
+      table,
+      ...changes,
+      isRewritten,
+      columns,
+      rows: written,
     })),
   });
 }
