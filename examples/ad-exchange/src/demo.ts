@@ -18,7 +18,6 @@ import { withSystem } from "./with-system.ts";
 const PRIMARY = "us-east";
 const LOAD_MS = 1_000 * Number(process.env["DEMO_SECONDS"] ?? 20);
 const AFTERWARDS_MS = 3_000;
-/** Of the lost writes whose client knew of the commit. */
 
 async function demo(system: System, interrupted: AbortSignal): Promise<boolean> {
   const endpoints = await endpointsBeside(system, PRIMARY);
