@@ -213,6 +213,11 @@ describe("contents of kept transactions", () => {
         const { lost } = await lostAt(system, region, "?contents=erased");
         return lost.length === 2;
       });
+    // The tracker that came back reads the mark from the new primary.
+    await eventually("the tracker of the lost region has erased what it had", async () => {
+      const { lost } = await lostAt(system, EAST, "?contents=kept");
+      return lost.length === 0;
+    });
     const { body } = await ask<LostDetails>(`${system.tracker(EUROPE).url}/v1/lost/${lostId}`);
     assert.deepEqual([body.contents, body.kept, body.answered], ["erased", null, "yes"]);
     assert.equal(body.dependsOn, undefined);
