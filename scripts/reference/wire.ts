@@ -122,8 +122,11 @@ const PYTHON: Language = {
   record: (value) => `dict[str, ${value}]`,
 };
 
+/** Objects that users of the Python SDK write themselves. */
+const WRITTEN_BY_USERS = new Set(["ValueAtRisk"]);
+
 /**
- * Describes only what is no object: users of the SDK see its own classes in place of the others.
+ * Describes no other object: users of the SDK see its own classes in place of the rest.
  */
 export function renderPython(): string {
   const types = Object.entries(SHAPES).flatMap(([name, shape]) => {
@@ -132,11 +135,13 @@ export function renderPython(): string {
     if (name in TEXTS) return [];
     if (properties === undefined)
       return [`${name}: TypeAlias = ${typeOf(shape, PYTHON)}`, `"""${description ?? ""}"""`];
+    const isShown = WRITTEN_BY_USERS.has(name);
     const fields = Object.entries(properties).map(([field, inner]) => {
       const type = typeOf(inner, PYTHON);
-      return `    ${field}: ${required.includes(field) ? type : `NotRequired[${type}]`}`;
+      const line = `    ${field}: ${required.includes(field) ? type : `NotRequired[${type}]`}`;
+      return isShown ? `${line}\n    """${inner.description ?? ""}"""` : line;
     });
-    return [`class ${name}(TypedDict):`, ...fields];
+    return [`class ${name}(TypedDict):`, ...(isShown ? [`    """${description ?? ""}"""`] : []), ...fields];
   });
   const imports = "from typing import Annotated, Literal, NotRequired, TypeAlias, TypedDict";
   return [`"""${HEAD}"""`, imports, ...types, ""].join("\n");

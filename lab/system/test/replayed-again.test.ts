@@ -1,5 +1,6 @@
 // Goal: a replay keeps its promise where others act at the same time: the client of a lost
-// transaction sends it again, and transactions belong to several login roles.
+// transaction sends it again, transactions belong to several login roles, and a second failover
+// loses the replays themselves.
 // Method: the whole product as real processes, with API keys. The tests share one system and run in
 // order.
 import assert from "node:assert/strict";
@@ -64,6 +65,8 @@ describe("a replay", () => {
     await rows(`GRANT ALL ON note TO ${APP_ROLE}`, EAST);
     const { status } = await insert(EAST, newId(), first, { ack: "durable", level: "global" });
     assert.equal(status, 200);
+    // Later no mark reaches the trackers by which they would forget this one.
+    for (const region of [EUROPE, WEST]) await holds(region, 0);
     await putAhead(system, { heir: WEST, other: EUROPE });
     await starve(system, WEST);
     for (let n = 0; n < LOST; n++) {
@@ -114,5 +117,40 @@ describe("a replay", () => {
       found.map(({ who }) => who),
       [OTHER_ROLE, "app_alice_write"],
     );
+  });
+
+  it("that a second failover loses is made again under its root", async () => {
+    const redone = async (node: string): Promise<string[]> =>
+      (await rows("SELECT id::text AS id FROM highwater.redo", node)).map(({ id }) => String(id));
+    const earlier = await redone(WEST);
+    await eventually("the other replica has all so far", async () => {
+      const there = await redone(EUROPE);
+      return earlier.every((id) => there.includes(id));
+    });
+    await starve(system, EUROPE, WEST);
+    const cut = replay(WEST).catch(() => null);
+    const made = await eventually("a part of the replays has committed", async () => {
+      const now = await redone(WEST);
+      return now.length > earlier.length + 1 ? now : undefined;
+    });
+    await system.killRegion(WEST);
+    await cut;
+    await system.cluster.promote(EUROPE);
+    await eventually(
+      "the gateway has the new primary",
+      async () => (await insert(EUROPE, newId(), first)).status === 200,
+    );
+    const kept = await redone(EUROPE);
+    const lostReplays = made.filter((id) => !kept.includes(id));
+    assert.ok(lostReplays.length > 1, "replays were lost");
+    await eventually("each is replayed again", async () => {
+      const report = await replay(EUROPE);
+      return ids.every((id) =>
+        report.transactions.some((each) => each.id === id && each.outcome === "replayed"),
+      );
+    });
+    const list = ids.map((id) => `'${id}'`).join();
+    const [found] = await rows(`SELECT count(*)::int AS n FROM note WHERE id IN (${list})`, EUROPE);
+    assert.equal(found?.["n"], LOST);
   });
 });

@@ -50,8 +50,11 @@ class Statement(TypedDict):
     sql: str
     params: NotRequired[list[Param]]
 class ValueAtRisk(TypedDict):
+    """The loss of the application if a failure discards the transaction after its commit was answered. It counts toward the limits of its unit until the transaction is durable at the exposure level. A transaction with `ack: durable` has nothing at risk."""
     amount: str
+    """An exact decimal number, as text: at most 18 digits before the point and 9 behind it."""
     unit: str
+    """A currency's code, or any other word of at most 16 letters."""
 class TransactionRequest(TypedDict):
     id: str
     statements: list[Statement]
