@@ -128,6 +128,7 @@ test(
         { id: 1, item: "chair" },
         { id: 2, item: "table" },
         { id: 3, item: "lamp" },
+        { id: 4, item: "bed" },
       ]);
       assert.deepEqual(await query("SELECT rolname FROM pg_roles WHERE rolname ~ 'highwater'"), []);
       assert.deepEqual(await query("SELECT nspname FROM pg_namespace WHERE nspname ~ 'highwater'"), []);
