@@ -124,7 +124,9 @@ async function loseRegion(
   // gateway, unseen.
   await eventually("its refusals are scraped", async () => {
     const params = [FIRST_LOST + tokens.length];
-    const { status, body } = await send(system.gateway(east).url, [{ ...statement, params }]);
+    const { status, body } = await send(system.gateway(east).url, [{ ...statement, params }], {
+      atRisk: { amount: "12.50", unit: "EUR" },
+    });
     if (status === 200) tokens.push(body.token);
     return status === 503 && (await prometheus.query(REFUSED)).length > 0;
   });
