@@ -16,6 +16,7 @@ const skip = whyNoPrometheus();
 const SILENT: ReadonlySet<string> = new Set([
   "highwater_gateway_refusals_total",
   "highwater_gateway_exposure_refusals_total",
+  "highwater_exposed_value",
   "highwater_tracker_refusals_total",
   "highwater_webhook_attempt_seconds",
   "highwater_webhook_delivery_age_seconds",
