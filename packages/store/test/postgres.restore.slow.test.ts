@@ -102,7 +102,10 @@ describe(
       "schemas that are dropped and restored in one transaction": async () => {
         const file = await dump();
         return async () => {
-          await cluster.query(node.id, "DROP SCHEMA highwater, highwater_audit, public CASCADE");
+          await cluster.query(
+            node.id,
+            "DROP SCHEMA highwater, highwater_audit, highwater_sequences, public CASCADE",
+          );
           await cluster.query(node.id, "CREATE SCHEMA public");
           await tool("pg_restore", "--single-transaction", "-d", adminUrl, file);
         };
@@ -148,7 +151,10 @@ describe(
       "one whose tables the owner rewrites before a service looks": async () => {
         const file = await dump();
         return async () => {
-          await cluster.query(node.id, "DROP SCHEMA highwater, highwater_audit, public CASCADE");
+          await cluster.query(
+            node.id,
+            "DROP SCHEMA highwater, highwater_audit, highwater_sequences, public CASCADE",
+          );
           await cluster.query(node.id, "CREATE SCHEMA public");
           await tool("pg_restore", "--single-transaction", "-d", adminUrl, file);
           await cluster.query(node.id, "ALTER TABLE highwater.epoch_sentinel SET LOGGED");
