@@ -70,7 +70,22 @@ test(
     }));
     assert.deepEqual(
       blocks.map(({ kind }) => kind),
-      ["sh", "text", "ts", "text", "python", "text", "sql", "ts", "text", "ts", "text", "python", "text"],
+      [
+        "sh",
+        "text",
+        "ts",
+        "text",
+        "python",
+        "text",
+        "sql",
+        "ts",
+        "text",
+        "sql",
+        "ts",
+        "text",
+        "python",
+        "text",
+      ],
     );
     for (const [at, { kind, text }] of blocks.entries()) {
       if (kind === "text") continue;
