@@ -23,6 +23,7 @@ const AT_RISK_MAX = 100;
 /** Deliveries are given up after seconds instead of days. */
 const LIMITS = {
   GATEWAY_EXPOSURE_TRANSACTIONS: String(AT_RISK_MAX),
+  GATEWAY_EXPOSURE_VALUE: "EUR:0",
   TRACKER_WEBHOOK_ALLOW: "127.0.0.1",
   TRACKER_WEBHOOK_DELAYS_MS: "500,1000",
 } as const;
