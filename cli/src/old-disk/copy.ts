@@ -63,8 +63,8 @@ interface Identity {
   readonly gid: number;
 }
 
-/** Errors: Refusal. */
-async function checkCopy({ folder, bin }: Copy): Promise<Copy["folder"]> {
+/** Returns the folder without links. Errors: Refusal. */
+async function checkCopy({ folder, bin }: Copy): Promise<string> {
   const version = contentOf(join(folder, "PG_VERSION"))?.trim();
   if (version === undefined) throw badInput(`${folder} is not a data folder: it has no PG_VERSION`);
   const inside = realpathSync(folder);

@@ -37,12 +37,12 @@ export async function bringBack(
 ): Promise<Report> {
   await system.cluster.healAll();
   await system.restartService(failover.from, "tracker");
-  const told = claims.filter(({ readOnly, reported }) => !readOnly && reported === "lost");
+  const reportedLost = claims.filter(({ readOnly, reported }) => !readOnly && reported === "lost");
   await eventually(
     `${failover.from}'s tracker lists what was lost`,
     async () => {
       const listed = await listOf(system.tracker(failover.from).url);
-      return told.every(({ id }) => listed.has(id));
+      return reportedLost.every(({ id }) => listed.has(id));
     },
     LISTED_MS,
   );

@@ -71,8 +71,9 @@ export async function check(options: CheckOptions): Promise<Findings> {
   }
   const { isKnown = (id) => fates.has(id) } = options;
   for (const id of outcomes?.keys() ?? [])
-    if (!isKnown(id)) faults.push(`${id}: it was to be brought back, and nobody ran it`);
-  for (const id of rows.keys()) if (!isKnown(id)) faults.push(`${id}: its rows are there, and nobody ran it`);
+    if (!isKnown(id)) faults.push(`${id}: it was to be brought back, and no client ran it`);
+  for (const id of rows.keys())
+    if (!isKnown(id)) faults.push(`${id}: its rows are there, and no client ran it`);
   faults.push(...(await badSales(cluster, primary)));
   const count = (...wanted: readonly Fate[]): number =>
     [...fates.values()].filter((fate) => wanted.includes(fate)).length;

@@ -269,9 +269,8 @@ export const CommitRequest = Type.Object(
     seq: Seq,
     statements: Type.Optional(SomeStatements),
     ...Acknowledgement,
-    /** Instead of that of the begin. */
+    /** This and `atRisk`: instead of that of the begin. */
     maxDelayMs: Type.Optional(MaxDelayMs),
-    /** Instead of that of the begin. */
     atRisk: Type.Optional(ValueAtRisk),
   },
   closed,

@@ -5,7 +5,7 @@ import { resultText, summaryOf, whyText } from "./replay-text.ts";
 
 const END = { id: "one", attempt: "two", answered: "yes" } as const;
 
-test("a conflict says why and at which statement; both results are told apart by more than their counts", () => {
+test("a conflict says why and at which statement; both results differ by more than their counts", () => {
   const conflict = { ...END, outcome: "conflict", reason: "changed", statement: 1 } as const;
   assert.equal(whyText(conflict), "a row that it writes was written since the loss, statement 2");
   assert.equal(resultText({ command: "UPDATE", rowCount: 1, digest: null }), "UPDATE 1");
