@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { eventually } from "@highwater/lab-tools/process";
 import {
+  LIMITS,
   makeUuidV7,
   type Problem,
   type Statement,
@@ -107,10 +108,24 @@ export async function keysOn(system: System, node: string): Promise<Set<string>>
   return new Set(rows.map((row) => String(row.key)));
 }
 
+/** In as many requests as the tracker's limit of tokens asks for, one behind the other. */
 export async function verdicts(
   tracker: string,
   tokens: readonly string[],
   options: { level?: string; waitMs?: number } = {},
+): Promise<TokenVerdict[]> {
+  const judged: TokenVerdict[] = [];
+  for (let from = 0; from < tokens.length; from += LIMITS.tokensPerRequest) {
+    const part = tokens.slice(from, from + LIMITS.tokensPerRequest);
+    judged.push(...(await verdictsAtOnce(tracker, part, options)));
+  }
+  return judged;
+}
+
+async function verdictsAtOnce(
+  tracker: string,
+  tokens: readonly string[],
+  options: { level?: string; waitMs?: number },
 ): Promise<TokenVerdict[]> {
   const { waitMs = VERDICT_MS } = options;
   const untilMs = performance.now() + waitMs;
