@@ -17,6 +17,7 @@ const SILENT: ReadonlySet<string> = new Set([
   "highwater_gateway_refusals_total",
   "highwater_gateway_exposure_refusals_total",
   "highwater_exposed_value",
+  "highwater_reported_commit_seconds",
   "highwater_tracker_refusals_total",
   "highwater_webhook_attempt_seconds",
   "highwater_webhook_delivery_age_seconds",

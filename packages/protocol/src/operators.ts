@@ -76,6 +76,10 @@ export const ExposureLimitsReport = Type.Object(
     region: Region,
     level: LevelName,
     limits: Type.Array(ReportedLimit, { maxItems: OPERATOR_LIMITS.limitsReported }),
+    commitMs: Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {
+      description:
+        "Median time of the fast writes that the gateway committed since its last report, in milliseconds. Null: it committed none.",
+    }),
   },
   closed,
 );

@@ -103,6 +103,18 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     await assertAccessible("Now");
   });
 
+  test("the time of a commit is shown beside the time until it is durable", async () => {
+    let number = 0;
+    const lines = page.getByRole("figure", { name: "Time until committed" }).getByRole("listitem");
+    await eventually("both times are shown", async () => {
+      await scene.order(`timed ${String(number++)}`);
+      const texts = await lines.allTextContents();
+      return ["region", "fast commit"].every((name) =>
+        texts.some((text) => text.startsWith(name) && / ?m?s$/.test(text)),
+      );
+    });
+  });
+
   test("a transaction becomes durable, on its time line and in the events, with its metadata", async () => {
     await show(page, "After a failover");
     await page.getByLabel("Show as they become durable at").selectOption("region");

@@ -125,7 +125,7 @@ await page.getByText("most advanced").waitFor();
 await draw("before");
 await scene.loseRegion();
 await showTransaction(last.token);
-await page.getByText("Lost at region").waitFor();
+await page.getByText("Lost at region", { exact: true }).waitFor();
 await page.getByText("Reported as lost").waitFor();
 await draw("lost");
 await show(page, "After a failover");

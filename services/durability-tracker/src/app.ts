@@ -196,6 +196,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
     tokensPerSecondPerKey: config.tokensPerSecondPerKey,
     scheduleFault: () => schedule.fault,
   });
+  const limits = new GatewayLimits(clock);
   metrics.register({
     state: () => loop.state,
     nowMs: () => clock.monotonicMs(),
@@ -203,6 +204,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
     alarms,
     events,
     contents,
+    limits,
     streams: () => stream.size,
     identity: { name: config.name, region: config.region },
     certificate: config.tlsCertificate,
@@ -217,7 +219,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
     metrics,
     callers,
     contents,
-    limits: new GatewayLimits(clock),
+    limits,
     keys: new KeyListing({ clock, keys: deps.keys, primary: () => followed(loop)?.node ?? null }),
     schedule,
     readTime,

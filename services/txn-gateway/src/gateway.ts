@@ -1,7 +1,7 @@
 // The gateway without HTTP: makes its parts, joins them, starts and stops them in order.
 import { makeAuthorityRule } from "@highwater/authority";
 import { type EpochId } from "@highwater/protocol";
-import { sleep } from "@highwater/runtime";
+import { type Buckets, sleep } from "@highwater/runtime";
 import {
   Admission,
   AnonymousAuthenticator,
@@ -393,12 +393,15 @@ export class Gateway {
     return this.#stopping;
   }
 
-  /** Operators find this gateway's limits at every tracker while they are started. */
+  /** Operators find what this gateway reports at every tracker while they are started. */
   makeLimitReports(): LimitReports {
     const { name: gateway, region, trackers, exposure } = this.#config;
     const { clock, transport } = this.#deps;
     const limits = (): readonly LimitSample[] => this.#exposure.allSamples();
-    return new LimitReports({ clock, transport, gateway, region, level: exposure.level, trackers, limits });
+    const commits = (): Buckets =>
+      this.metrics.commit.buckets(({ ack, access }) => ack === "commit" && access === "write");
+    const { level } = exposure;
+    return new LimitReports({ clock, transport, gateway, region, level, trackers, limits, commits });
   }
 
   /** No new work; what only waits for durability is answered now. Work in flight goes on. */

@@ -1,6 +1,7 @@
 // The values of the catalogue's metrics. Counting adds to a series that was looked up before and
 // allocates nothing, because each transaction counts several times. Text and objects are made only
 // for a scrape.
+import { type Buckets } from "@highwater/runtime";
 import { type LabelSet, type Metric } from "./definition.ts";
 import { type Distribution, type Family, type Labels } from "./family.ts";
 import { renderFamilies } from "./text.ts";
@@ -151,6 +152,16 @@ export class Histogram {
   /** Label values in the catalogue's order. */
   at(first?: string, second?: string, third?: string, fourth?: string): HistogramSeries {
     return this.#table.at(first, second, third, fourth);
+  }
+
+  /** Of the wanted series together. */
+  buckets(isWanted: (labels: Labels) => boolean): Buckets {
+    const wanted = this.#table.all.filter(({ labels }) => isWanted(labels));
+    let count = 0;
+    return [...this.metric.buckets, Infinity].map((bound, at) => {
+      for (const { series } of wanted) count += series.counts[at] ?? 0;
+      return { bound, count };
+    });
   }
 
   collect(): Family {

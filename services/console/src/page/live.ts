@@ -10,22 +10,21 @@ import type {
   MarksResponse,
   StallEvent,
 } from "@highwater/protocol";
-import { type Clock, sleep } from "@highwater/runtime";
+import { type Buckets, type Clock, quantileBetween, sleep } from "@highwater/runtime";
 import { type Api, messageOf } from "./api.ts";
 import { begunText } from "./epoch-text.ts";
 import { MarkHistory } from "./mark-history.ts";
 import {
   type Authority,
   authorityIn,
-  type Buckets,
   bucketsIn,
+  commitIn,
   epochAgeIn,
   type LevelRow,
   levelsIn,
   type NodeRow,
   nodesIn,
   parseMetrics,
-  quantileBetween,
   type Samples,
 } from "./metrics-text.ts";
 import { makeSoon } from "./timing.ts";
@@ -36,9 +35,10 @@ const METRICS_MS = 2_000;
 const MAX_POINTS = 150;
 const MAX_HAPPENINGS = 50;
 
-/** Of one reading of the metrics: by level, in the order of the levels. Null: nothing to show. */
+/** Of one reading of the metrics. Lists are in the order of the levels. Null: nothing to show. */
 export interface Point {
   readonly atMs: number;
+  readonly commitMs: number | null;
   readonly durableMs: readonly (number | null)[];
   readonly lagBytes: readonly (number | null)[];
 }
@@ -183,7 +183,12 @@ export class Live {
       this.#buckets.set(level, buckets);
       return quantileBetween(before, buckets, 0.5);
     });
-    const point = { atMs: this.#clock.wallMs(), durableMs, lagBytes: rows.map(({ lagBytes }) => lagBytes) };
+    const point = {
+      atMs: this.#clock.wallMs(),
+      commitMs: commitIn(samples),
+      durableMs,
+      lagBytes: rows.map(({ lagBytes }) => lagBytes),
+    };
     batch(() => {
       this.measured.value = {
         nodes: nodesIn(samples),

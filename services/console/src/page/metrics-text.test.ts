@@ -1,15 +1,16 @@
 // Goal: the console reads nodes, levels and times from the text that trackers expose, by the names of the catalogue.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { quantileBetween } from "@highwater/runtime";
 import { renderFamilies, TRACKER, type Family } from "@highwater/service";
 import {
   authorityIn,
   bucketsIn,
+  commitIn,
   levelsIn,
   METRICS,
   nodesIn,
   parseMetrics,
-  quantileBetween,
 } from "./metrics-text.ts";
 
 const family = (
@@ -92,4 +93,20 @@ test("a quantile is that of the values between two readings", () => {
   // All of them lie between 50 and 75 ms.
   assert.equal(quantileBetween(before, reading({ 300: 1_000, 0.075: 10 }), 0.5), 62.5);
   assert.equal(quantileBetween(before, reading({ 300: 1_000, 0.075: 10, [Infinity]: 90 }), 0.99), 300_000);
+});
+
+test("the time of a commit is that of the median gateway", () => {
+  const of = (...seconds: number[]) =>
+    commitIn(
+      parseMetrics(
+        renderFamilies([
+          family(
+            TRACKER.reportedCommit,
+            seconds.map((value, at) => ({ labels: { gateway: `g${String(at)}`, region: "r" }, value })),
+          ),
+        ]),
+      ),
+    );
+  assert.equal(of(), null, "nothing is committed");
+  assert.equal(of(0.07, 0.003, 0.004), 4);
 });

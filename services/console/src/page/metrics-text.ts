@@ -1,5 +1,6 @@
 // Reads what the console shows from the text of GET /metrics: nodes, levels and the times until
-// transactions were durable.
+// transactions were committed and durable.
+import { type Buckets } from "@highwater/runtime";
 
 /** The metrics that the console reads; a test compares them with the catalogue. */
 export const METRICS = {
@@ -11,6 +12,7 @@ export const METRICS = {
   markLag: "highwater_mark_lag_bytes",
   pending: "highwater_pending_transactions",
   stalled: "highwater_level_stalled",
+  commit: "highwater_reported_commit_seconds",
   durable: "highwater_durability_lag_seconds",
   splitBrain: "highwater_split_brain",
   settled: "highwater_authority_settled",
@@ -124,9 +126,6 @@ export function epochAgeIn(samples: Samples): number | null {
   return seconds === null ? null : seconds * 1_000;
 }
 
-/** Upper bounds, each with the number of values at or below it. */
-export type Buckets = readonly { readonly bound: number; readonly count: number }[];
-
 export function bucketsIn(samples: Samples, level: string): Buckets {
   return (samples.get(`${METRICS.durable}_bucket`) ?? [])
     .filter(({ labels }) => labels["level"] === level)
@@ -138,24 +137,11 @@ export function bucketsIn(samples: Samples, level: string): Buckets {
 }
 
 /**
- * The quantile of the values that came between two readings, in milliseconds. Within a bucket the
- * values count as evenly spread. Null: none came, or the tracker has started again.
+ * How long a fast commit takes at the median gateway of those that committed something lately, in
+ * milliseconds. Null: none did.
  */
-export function quantileBetween(before: Buckets, after: Buckets, quantile: number): number | null {
-  const countBefore = new Map(before.map(({ bound, count }) => [bound, count]));
-  const added = after.map(({ bound, count }) => ({ bound, count: count - (countBefore.get(bound) ?? 0) }));
-  const total = added.at(-1)?.count ?? 0;
-  if (before.length === 0 || total <= 0) return null;
-  const wanted = quantile * total;
-  let [lowerBound, below] = [0, 0];
-  for (const { bound, count } of added) {
-    if (count >= wanted && count > below) {
-      // Above the highest bound nothing more is known.
-      if (bound === Infinity) return lowerBound * 1_000;
-      const share = (wanted - below) / (count - below);
-      return (lowerBound + (bound - lowerBound) * share) * 1_000;
-    }
-    [lowerBound, below] = [bound === Infinity ? lowerBound : bound, count];
-  }
-  return null;
+export function commitIn(samples: Samples): number | null {
+  const seconds = (samples.get(METRICS.commit) ?? []).map(({ value }) => value).sort((a, b) => a - b);
+  const median = seconds[Math.floor(seconds.length / 2)];
+  return median === undefined ? null : median * 1_000;
 }

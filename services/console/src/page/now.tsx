@@ -12,6 +12,9 @@ import { type Column, DataTable } from "./table.tsx";
 /** So far behind at least is a node whose bar is full. */
 const FULL_BYTES = 1_048_576;
 
+/** The answer to a fast write. No level has a space in its name. */
+const COMMITTED = "fast commit";
+
 export function NowView({ live }: { live: Live }) {
   return (
     <>
@@ -233,16 +236,16 @@ function PlotsCard({ live }: { live: Live }) {
     <Section title="Latency and lag" wide>
       <div class="plots">
         <Plot
-          title="Time until durable, median"
-          levels={levels}
+          title="Time until committed and until durable, median"
+          lines={[...levels, COMMITTED]}
           points={points}
-          valuesOf={({ durableMs }) => durableMs}
+          valuesOf={({ durableMs, commitMs }) => [...durableMs, commitMs]}
           format={formatMs}
           base={10}
         />
         <Plot
           title="Log above the mark"
-          levels={levels}
+          lines={levels}
           points={points}
           valuesOf={({ lagBytes }) => lagBytes}
           format={formatBytes}

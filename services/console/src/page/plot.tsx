@@ -1,4 +1,4 @@
-// A live plot of one value for each level. uPlot draws it on a canvas; the legend beside it says
+// A live plot of some values, one for each level. uPlot draws it on a canvas; the legend beside it says
 // the newest values as text.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
@@ -6,6 +6,8 @@ import { formatTime } from "./format.ts";
 import type { Point } from "./live.ts";
 
 const HEIGHT = 180;
+/** In the style sheet. */
+const COLOURS = 5;
 const POWERS = Array.from({ length: 50 }, (_, exponent) => 2 ** exponent);
 
 /** The time of day without milliseconds. */
@@ -13,7 +15,8 @@ const timeText = (second: number): string => formatTime(second * 1_000).slice(0,
 
 export interface PlotProps {
   readonly title: string;
-  readonly levels: readonly string[];
+  /** A level each; and, behind them, what is beside them. */
+  readonly lines: readonly string[];
   readonly points: readonly Point[];
   readonly valuesOf: (point: Point) => readonly (number | null)[];
   readonly format: (value: number) => string;
@@ -21,16 +24,16 @@ export interface PlotProps {
   readonly base: 2 | 10;
 }
 
-export function Plot({ title, levels, points, valuesOf, format, base }: PlotProps) {
+export function Plot({ title, lines, points, valuesOf, format, base }: PlotProps) {
   const frame = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const data: uPlot.AlignedData = [
     points.map(({ atMs }) => atMs / 1_000),
-    ...levels.map((_, at) => points.map((point) => valuesOf(point)[at] ?? null)),
+    ...lines.map((_, at) => points.map((point) => valuesOf(point)[at] ?? null)),
   ];
   const newest = useRef(data);
   newest.current = data;
-  const names = levels.join(" ");
+  const names = lines.join("\n");
 
   useEffect(() => {
     const element = frame.current;
@@ -38,7 +41,7 @@ export function Plot({ title, levels, points, valuesOf, format, base }: PlotProp
     const draw = (): void => {
       plot.current?.destroy();
       plot.current = new uPlot(
-        optionsFor(element, names.split(" "), { format, base }),
+        optionsFor(element, names.split("\n"), { format, base }),
         newest.current,
         element,
       );
@@ -68,12 +71,12 @@ export function Plot({ title, levels, points, valuesOf, format, base }: PlotProp
       <figcaption>{title}</figcaption>
       <div ref={frame} class="canvas" role="img" aria-label={`${title} in the last five minutes`} />
       <ul class="legend">
-        {levels.map((level, at) => {
+        {lines.map((name, at) => {
           const value = last === undefined ? null : (valuesOf(last)[at] ?? null);
           return (
-            <li key={level}>
-              <span class={`swatch level-${String(at % 4)}`} aria-hidden="true" />
-              {level} <strong>{value === null ? "none" : format(value)}</strong>
+            <li key={name}>
+              <span class={`swatch level-${String(at % COLOURS)}`} aria-hidden="true" />
+              {name} <strong>{value === null ? "none" : format(value)}</strong>
             </li>
           );
         })}
@@ -84,7 +87,7 @@ export function Plot({ title, levels, points, valuesOf, format, base }: PlotProp
 
 function optionsFor(
   element: HTMLElement,
-  levels: readonly string[],
+  lines: readonly string[],
   { format, base }: Pick<PlotProps, "format" | "base">,
 ): uPlot.Options {
   const style = getComputedStyle(element);
@@ -112,9 +115,9 @@ function optionsFor(
     ],
     series: [
       {},
-      ...levels.map((label, at) => ({
+      ...lines.map((label, at) => ({
         label,
-        stroke: colour(`--level-${String(at % 4)}`),
+        stroke: colour(`--level-${String(at % COLOURS)}`),
         width: 2,
         points: { size: 4 },
       })),

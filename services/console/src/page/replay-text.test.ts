@@ -27,4 +27,6 @@ test("what cannot come back says its kind, and what is back says by which transa
   const counts = { lostWrites: 1_203, replayed: 1_200, conflicts: 2, unrecoverable: 1 };
   const report = { ...counts, dryRun: true, trackers: { asked: 3, answered: 2 }, transactions: [] };
   assert.equal(summaryOf(report), "1,203 lost writes = 1,200 replayed + 2 conflicts + 1 unrecoverable");
+  const one = { ...report, lostWrites: 1, replayed: 0, conflicts: 1, unrecoverable: 0 };
+  assert.equal(summaryOf(one), "1 lost write = 0 replayed + 1 conflict + 0 unrecoverable");
 });

@@ -44,6 +44,13 @@ export function resultText({ command, rowCount, digest }: NonNullable<ReplayOutc
 
 export function summaryOf(report: ReplayReport): string {
   const { lostWrites, replayed, conflicts, unrecoverable } = report;
-  const parts = [`${formatCount(replayed)} replayed`, `${formatCount(conflicts)} conflicts`];
-  return `${formatCount(lostWrites)} lost writes = ${parts.join(" + ")} + ${formatCount(unrecoverable)} unrecoverable`;
+  const parts = [
+    `${formatCount(replayed)} replayed`,
+    counted(conflicts, "conflict"),
+    `${formatCount(unrecoverable)} unrecoverable`,
+  ];
+  return `${counted(lostWrites, "lost write")} = ${parts.join(" + ")}`;
 }
+
+const counted = (count: number, one: string): string =>
+  `${formatCount(count)} ${one}${count === 1 ? "" : "s"}`;

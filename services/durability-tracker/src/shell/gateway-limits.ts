@@ -1,5 +1,5 @@
-// The limits of exposure, as gateways have last reported them to this tracker. For operators alone:
-// no verdict, mark or refusal depends on them.
+// The limits of exposure and the times of commits, as gateways have last reported them to this
+// tracker. For operators alone: no verdict, mark or refusal depends on them.
 import { type ExposureLimits, type ExposureLimitsReport } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 

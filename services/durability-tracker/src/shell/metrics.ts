@@ -17,6 +17,7 @@ import {
 import { type Contents } from "../contents/contents.ts";
 import { type DurabilityEvents } from "../events/durability-events.ts";
 import { FlushHistory } from "./flush-history.ts";
+import { type GatewayLimits } from "./gateway-limits.ts";
 import { type Subscriber } from "./reports.ts";
 import { type VerdictLog } from "./verdict-log.ts";
 
@@ -26,6 +27,7 @@ export interface TrackerMetricsContext {
   readonly alarms: Pick<VerdictLog, "lost" | "broken" | "delayed" | "stalled">;
   readonly events: Pick<DurabilityEvents, "counts" | "streams">;
   readonly contents: Pick<Contents, "totals">;
+  readonly limits: Pick<GatewayLimits, "list">;
   readonly streams: () => number;
   readonly isBlind: () => boolean;
   readonly identity: { readonly name: string; readonly region: string };
@@ -77,9 +79,16 @@ export class TrackerMetrics extends MetricSet implements Subscriber {
     this.#registerNodes(parts);
     this.#registerEpochs(parts);
     this.#registerVerdicts(parts);
-    const { events, streams, isBlind, contents } = parts;
+    const { events, streams, isBlind, contents, limits } = parts;
     this.read(TRACKER.blind, () => (isBlind() ? 1 : 0));
     this.read(TRACKER.streamClients, streams);
+    this.read(TRACKER.reportedCommit, () =>
+      limits
+        .list()
+        .gateways.flatMap(({ gateway, region, commitMs }) =>
+          commitMs === null ? [] : [{ labels: { gateway, region }, value: commitMs / 1_000 }],
+        ),
+    );
     this.read(TRACKER.eventStreamClients, () => events.streams);
     this.read(TRACKER.contentsTransactions, () => contents.totals.transactions);
     this.read(TRACKER.contentsBytes, () => contents.totals.bytes);

@@ -14,6 +14,10 @@ test("limits are reported at once and every few seconds to each tracker, until t
   const reports = new LimitReports({
     ...{ clock, transport, gateway: "g1", region: "r", level: "region", trackers: [NEAR, FAR] },
     limits: () => [{ name: "exposureTransactions", value: 10, bound: 5, used }],
+    commits: () => [
+      { bound: 0.001, count: 5 },
+      { bound: 0.003, count: used },
+    ],
   });
   reports.start();
   const [first] = transport.to(NEAR);
@@ -22,6 +26,7 @@ test("limits are reported at once and every few seconds to each tracker, until t
   assert.deepEqual(first.body, {
     ...{ gateway: "g1", region: "r", level: "region" },
     limits: [{ name: "exposureTransactions", value: 10, bound: 5, used: 7 }],
+    commitMs: null,
   });
 
   used = 9;
@@ -29,6 +34,7 @@ test("limits are reported at once and every few seconds to each tracker, until t
   await settle();
   await clock.advance(REPORT_LIMITS_MS);
   assert.match(JSON.stringify(transport.to(NEAR).at(-1)?.body), /"used":9/);
+  assert.match(JSON.stringify(transport.to(NEAR).at(-1)?.body), /"commitMs":2[,}]/, "of those since then");
   assert.equal(transport.to(FAR).length, 1, "the first report to it is still on its way");
 
   reports.stop();

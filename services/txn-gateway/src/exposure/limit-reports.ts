@@ -1,8 +1,8 @@
-// Reports this gateway's limits of exposure to every tracker, so that operators find the limits of
-// all gateways in one place. Nothing is decided by them: a report that does not arrive is not sent
+// Reports this gateway's limits of exposure and the time of its commits to every tracker, so that
+// operators find those of all gateways in one place. Nothing is decided by them: a report that does not arrive is not sent
 // again, and the next one comes soon.
 import { type ExposureLimitsReport, type ReportedLimit } from "@highwater/protocol";
-import { type Clock, sleep } from "@highwater/runtime";
+import { type Buckets, type Clock, quantileBetween, sleep } from "@highwater/runtime";
 import { type ServiceTransport } from "../deps.ts";
 
 export interface LimitReportsOptions {
@@ -13,6 +13,8 @@ export interface LimitReportsOptions {
   readonly level: string;
   readonly trackers: readonly string[];
   readonly limits: () => readonly ReportedLimit[];
+  /** How long fast writes have taken so far. */
+  readonly commits: () => Buckets;
 }
 
 export const REPORT_LIMITS_MS = 5_000;
@@ -36,8 +38,11 @@ export class LimitReports {
   async #keepReporting(tracker: string): Promise<void> {
     const { clock, transport } = this.#options;
     const { signal } = this.#stop;
+    let before: Buckets = [];
     while (!signal.aborted) {
-      const body = JSON.stringify(this.#report());
+      const commits = this.#options.commits();
+      const body = JSON.stringify(this.#report(quantileBetween(before, commits, 0.5)));
+      before = commits;
       // An older tracker does not know the call.
       await transport
         .post(`${tracker}/internal/exposure-limits`, body, REPORT_LIMITS_MS)
@@ -46,8 +51,8 @@ export class LimitReports {
     }
   }
 
-  #report(): ExposureLimitsReport {
+  #report(commitMs: number | null): ExposureLimitsReport {
     const { gateway, region, level, limits } = this.#options;
-    return { gateway, region, level, limits: [...limits()] };
+    return { gateway, region, level, limits: [...limits()], commitMs };
   }
 }

@@ -33,6 +33,12 @@ export const TRACKER = {
     help: "Time from a write's announcement until it is durable at the level. Counts every write. When one mark covers many writes, the times of a few, evenly chosen, stand for all.",
     question: "How long does it take until a commit survives the failures of a level?",
   }),
+  reportedCommit: gauge("highwater_reported_commit_seconds", {
+    labels: { gateway: "the gateway's name", region: "its region" },
+    unit: "seconds",
+    help: "Median time of the fast writes that a gateway committed in the five seconds before its last report to this tracker. Without a sample while it commits none.",
+    question: "How long do clients wait for a commit, beside the time until it is durable?",
+  }),
   pending: gauge("highwater_pending_transactions", {
     labels: { level: LEVEL },
     unit: "transactions",
