@@ -1,6 +1,8 @@
 // `make demo`: auctions in a three-region system, then the loss of the primary's region in the
 // middle of them. The lost transactions are brought back, and at the end every promise is held
-// against the database. Exit code 1 if one of them was wrong.
+// against the database. Exit code 1 if one of them was wrong. On a terminal it ends with the page of
+// what was lost, which stays open until Enter.
+import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type System } from "@highwater/lab-system";
 import { Highwater } from "@highwater/sdk";
@@ -59,7 +61,14 @@ async function demo(system: System, interrupted: AbortSignal): Promise<boolean> 
     report: back,
   });
   await client.close();
-  return report({ publishers, claims, failover, times, findings, back });
+  const isRight = report({ publishers, claims, failover, times, findings, back });
+  if (process.stdin.isTTY && process.stdout.isTTY) await showLosses(system);
+  return isRight;
+}
+
+async function showLosses(system: System): Promise<void> {
+  console.log(`\nWhat was lost, one by one: ${consoleOf(system)}#/after\nPress Enter to stop everything.`);
+  await Promise.race([once(process.stdin, "data"), once(process.stdin, "end")]);
 }
 
 /** The console of a tracker that survives. */
