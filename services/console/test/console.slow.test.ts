@@ -314,6 +314,9 @@ describe("the console", { skip: whyNoBrowser() }, () => {
       .filter({ hasText: '["at-risk-1",' })
       .getByText("INSERT 1")
       .waitFor();
+    await page.getByText("Lost ones that it may have read: none").waitFor();
+    await list.getByRole("button", { name: `Show the contents of ${shipped.id}` }).click();
+    await page.getByText("Lost ones that it may have read:").getByRole("link").nth(1).waitFor();
     await assertAccessible("After a failover, with contents");
     const downloading = page.waitForEvent("download");
     await page.getByRole("button", { name: "Export with contents" }).click();
@@ -337,12 +340,12 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     await keyboard.goTo("button", "Dry run of the 1 chosen");
     await keyboard.press("Enter");
     await keyboard.untilOn("heading", "Result of the dry run");
-    await page.getByText("1 lost writes = 1 replayed + 0 conflicts + 0 unrecoverable").waitFor();
+    await page.getByText("1 lost write = 1 replayed + 0 conflicts + 0 unrecoverable").waitFor();
     await keyboard.goTo("checkbox", `Choose ${lost.id}`, "Shift+Tab");
     await keyboard.press("Space");
     await keyboard.goTo("button", "Dry run of all");
     await keyboard.press("Enter");
-    await page.getByText("3 lost writes = 2 replayed + 1 conflicts + 0 unrecoverable").waitFor();
+    await page.getByText("3 lost writes = 2 replayed + 1 conflict + 0 unrecoverable").waitFor();
     const dry = page.getByRole("table", { name: "Result of the dry run" }).getByRole("row");
     const conflict = dry.filter({ hasText: shipped.id });
     await conflict.getByText("a row that it writes was written since the loss, statement 1").waitFor();

@@ -33,7 +33,7 @@ export function LostTransactions({ session }: { session: Session }) {
   const { api } = session;
   /** Where each page before the one that is shown began. */
   const [pages, setPages] = useState<readonly string[]>([""]);
-  const [opened, open] = useState<string | null>(null);
+  const [opened, open] = useState<LostTransaction | null>(null);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const after = pages.at(-1) ?? "";
   const path = lostPath(after, ROWS);
@@ -87,15 +87,13 @@ export function LostTransactions({ session }: { session: Session }) {
         </div>
       )}
       {mayReplay && lost.length > 0 && <Replay session={session} chosen={chosen} />}
-      {opened !== null && <Contents key={opened} session={session} id={opened} />}
+      {opened !== null && <Contents key={opened.id} session={session} lost={opened} />}
     </Section>
   );
 }
 
-function lostCells(
-  { id, lostAt, answered, contents, metadata }: LostTransaction,
-  open: ((id: string) => void) | null,
-) {
+function lostCells(lost: LostTransaction, open: ((lost: LostTransaction) => void) | null) {
+  const { id, lostAt, answered, contents, metadata } = lost;
   const atMs = Date.parse(lostAt);
   return [
     <a href={`#/transaction/${id}`}>
@@ -104,7 +102,7 @@ function lostCells(
     `${formatDay(atMs)} ${formatTime(atMs)}`,
     <Badge tone={ANSWERED[answered]}>{answered}</Badge>,
     contents === "kept" && open !== null ? (
-      <button type="button" aria-label={`Show the contents of ${id}`} onClick={() => open(id)}>
+      <button type="button" aria-label={`Show the contents of ${id}`} onClick={() => open(lost)}>
         Show
       </button>
     ) : (
@@ -147,7 +145,8 @@ const STATEMENTS: readonly Column[] = [
 ];
 
 /** Opened by a button above: the focus follows. The audit log gets the reading. */
-function Contents({ session: { api }, id }: { session: Session; id: string }) {
+function Contents({ session: { api }, lost }: { session: Session; lost: LostTransaction }) {
+  const { id, dependsOn } = lost;
   const { answer, fault } = useAnswer<LostDetails>(
     { ask: () => api.get<LostDetails>(`/v1/lost/${id}`), everyMs: REFRESH_MS, isLast: () => true },
     [api, id],
@@ -167,6 +166,18 @@ function Contents({ session: { api }, id }: { session: Session; id: string }) {
           <p class="muted">
             Key {kept.key}, role {kept.role ?? "of the topology"}, {kept.isolation}.
             {kept.digest === null && " Not every result is known, so these contents are evidence only."}
+          </p>
+          <p>
+            Lost ones that it may have read: {dependsOn === undefined ? "any, its order is not known" : null}
+            {dependsOn?.ids.length === 0 && "none"}
+            {dependsOn?.ids.map((each) => (
+              <span key={each}>
+                <a href={`#/transaction/${each}`}>
+                  <code>{each}</code>
+                </a>{" "}
+              </span>
+            ))}
+            {dependsOn?.more === true && "and maybe others"}
           </p>
           <DataTable
             label={`Contents of ${id}`}
