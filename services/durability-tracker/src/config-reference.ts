@@ -41,6 +41,10 @@ const ABOUT: AboutVariables = {
     "base URLs of gateways, nearest first, separated by commas; the tracker passes `POST /v1/lost/replay` on to the first that answers, with the caller's credential, so that the console can bring transactions back",
     NONE,
   ),
+  HIGHWATER_TLS_CA: about(
+    "certificates of the authorities that sign the gateways' certificates, PEM or `@file`; if set, the tracker trusts no other authority there",
+    "the authorities that Node.js trusts",
+  ),
   TRACKER_PROBE_INTERVAL_MS: about("how often the tracker asks the nodes for their state"),
   TRACKER_CALM_PROBE_INTERVAL_MS: about(
     "replaces `TRACKER_PROBE_INTERVAL_MS` once every node has answered, and the primary has been the same, for 5 s",

@@ -24,6 +24,7 @@ import {
   readSettings,
   secret,
   text,
+  tlsAuthority,
   tlsFaults,
   topology,
   urls,
@@ -66,6 +67,8 @@ const SETTINGS = {
   keepLostMs: integer("TRACKER_KEEP_LOST_MS", { fallback: 30 * DAY_MS, min: 1_000, max: 366 * DAY_MS }),
   /** Base URLs of the gateways that replays are passed on to, nearest first. */
   gateways: urls("TRACKER_GATEWAYS"),
+  /** By whom their certificates are signed. */
+  tlsAuthority,
   topology,
   ...DEPLOYMENT_SETTINGS,
   ...LISTENER_TLS_SETTINGS,
@@ -208,11 +211,13 @@ export function describeConfig(config: Config): Record<string, unknown> {
     contentsKeys,
     tlsCertificate,
     tlsKey: _key,
+    tlsAuthority: authorities,
     ...rest
   } = config;
   return {
     ...rest,
     hasTls: tlsCertificate !== null,
+    hasTlsAuthority: authorities !== null,
     deploymentKeys: describeSchedule(deploymentKeys),
     contentsKeys: contentsKeys === null ? null : describeSchedule(contentsKeys),
     authority: describeAuthority(authority),

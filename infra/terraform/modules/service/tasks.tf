@@ -18,6 +18,9 @@ locals {
   # groups across a peering, so the ranges of their subnets stand for them.
   edge_ranges = join(",", concat([var.network.ranges.services], values(var.peer_ranges)[*].services))
 
+  # This region's first.
+  gateway_urls = [for gateway in flatten(var.slots.edge_regions[*].gateways) : "https://${gateway.address}:${gateway.port}"]
+
   environments = {
     for name, slot in local.slots : name => merge(
       local.shared_environment,
@@ -42,6 +45,8 @@ locals {
         TRACKER_AUTH           = "keys"
         TRACKER_ADDRESS_HEADER = local.address_header
         TRACKER_EXPOSURE_LEVEL = var.exposure_level
+        # Nearest first: the console replays lost transactions through its tracker.
+        TRACKER_GATEWAYS = join(",", local.gateway_urls)
       },
       local.telemetry_environment,
       { for its in values(local.postgres) : its.variable => tostring(its.port) if slot.kind == "gateway" },
@@ -49,7 +54,7 @@ locals {
         GATEWAY_PG_PROXIES         = local.edge_ranges
         GATEWAY_PG_MAX_CONNECTIONS = tostring(var.postgres_sessions)
         # A client's cancel may come to another gateway than its session.
-        GATEWAY_PEERS = join(",", [for gateway in flatten(var.slots.edge_regions[*].gateways) : "https://${gateway.address}:${gateway.port}" if gateway.name != name])
+        GATEWAY_PEERS = join(",", [for url in local.gateway_urls : url if url != "https://${slot.address}:${slot.port}"])
       } : {},
       var.environment[slot.kind],
     )
