@@ -51,6 +51,21 @@ def test_a_client_without_an_address_says_what_to_set(kind: type[Any], monkeypat
         kind()
 
 
+@pytest.mark.parametrize("kind", [Highwater, AsyncHighwater])
+@pytest.mark.parametrize("url", ["postgresql://app@127.0.0.1:4604/app", "here", "localhost:4600"])
+def test_an_address_that_is_not_an_http_url_is_refused_with_its_text(
+    kind: type[Any], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = Endpoint("http://127.0.0.1:4600", url)
+    for options in ({"url": url}, {"url": ["http://127.0.0.1:4600", url]}, {"endpoints": [endpoint]}):
+        with pytest.raises(InvalidRequestError, match=f"not an http or https URL: {url}$") as caught:
+            kind(**options)
+        assert caught.value.code == "invalid_options"
+    monkeypatch.setenv("HIGHWATER_URL", url)
+    with pytest.raises(InvalidRequestError, match=url):
+        kind()
+
+
 async def test_an_address_without_a_service_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
     _transport._told.clear()
     with refusing() as nobody:

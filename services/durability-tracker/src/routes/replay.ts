@@ -10,7 +10,7 @@ import { callerOf, explainTls, requireScope } from "@highwater/service";
 /** What of the gateway's answer goes to the caller. */
 const HEADERS = ["content-type", "retry-after"] as const;
 
-/** A gateway that does not accept a connection is down; one that has accepted it may be replaying. */
+/** A gateway that accepts no connection is down; one that has accepted it may be replaying. */
 const CONNECT_LIMIT_MS = 5_000;
 const ANSWER_LIMIT_MS = 300_000;
 
