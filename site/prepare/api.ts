@@ -57,6 +57,7 @@ export interface OpenApi {
   readonly info: { readonly title: string };
   readonly tags?: readonly { readonly name: string; readonly description?: string }[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly webhooks?: OpenApi["paths"];
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
 }
 
@@ -65,12 +66,15 @@ const METHODS = ["get", "post", "put", "patch", "delete"];
 const DEPTH = 4;
 
 export function apiPage(document: OpenApi, address: string, file: string): SitePage {
-  const { info, tags = [], paths, components } = document;
-  const calls = Object.entries(paths).flatMap(([path, operations]) =>
-    METHODS.flatMap((method) => {
-      const operation = operations[method];
-      return operation === undefined ? [] : [{ name: `${method.toUpperCase()} ${path}`, operation }];
-    }),
+  const { info, tags = [], paths, webhooks = {}, components } = document;
+  const calls = [paths, webhooks].flatMap((all) =>
+    Object.entries(all).flatMap(([path, operations]) =>
+      METHODS.flatMap((method) => {
+        const operation = operations[method];
+        if (operation === undefined) return [];
+        return [{ name: all === webhooks ? path : `${method.toUpperCase()} ${path}`, operation }];
+      }),
+    ),
   );
   const groups = tags.map(({ name, description = "" }) => {
     const own = calls.filter(({ operation }) => operation.tags?.[0] === name);

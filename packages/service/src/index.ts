@@ -90,7 +90,7 @@ export {
   type TracePart,
   Tracer,
 } from "./telemetry/index.ts";
-export { type DocumentOptions, type ErrorShape, makeOpenApi } from "./openapi/document.ts";
+export { type DocumentOptions, type ErrorShape, makeOpenApi, type Message } from "./openapi/document.ts";
 export { ERROR_OPERATIONS } from "./openapi/errors.ts";
 export { healthOperations, type HealthTexts } from "./openapi/health.ts";
 export {

@@ -1,5 +1,5 @@
 // Makes an OpenAPI document from operations and the schemas of the wire.
-import { type ErrorCode, ERRORS } from "@highwater/protocol";
+import { type ErrorCode, ERRORS, type TSchema } from "@highwater/protocol";
 import { type Operation, type Parameter, type ResponseHeader, type Success } from "./operation.ts";
 import { type Json, type Schemas } from "./schemas.ts";
 
@@ -10,18 +10,31 @@ export interface ErrorShape {
   readonly schema: string;
 }
 
+/** A request that the service sends to its users. */
+export interface Message {
+  readonly name: string;
+  readonly tag: string;
+  readonly summary: string;
+  readonly parameters: readonly Parameter[];
+  readonly schema: TSchema;
+  /** What an answer with status 2XX, and any other, does. */
+  readonly accepted: string;
+  readonly refused: string;
+}
+
 export interface DocumentOptions {
   readonly info: Json;
   /** Tags with their descriptions, by name. */
   readonly tags: Readonly<Record<string, string>>;
   readonly operations: readonly Operation[];
+  readonly messages?: readonly Message[];
   readonly schemas: Schemas;
   readonly securitySchemes: Json;
   readonly errorShapes?: Readonly<Record<string, ErrorShape>>;
 }
 
 export function makeOpenApi(options: DocumentOptions): Json {
-  const { info, tags, operations, schemas, securitySchemes } = options;
+  const { info, tags, operations, messages = [], schemas, securitySchemes } = options;
   const paths: Record<string, Record<string, Json>> = {};
   const writer = new Writer(options);
   for (const operation of operations)
@@ -32,7 +45,25 @@ export function makeOpenApi(options: DocumentOptions): Json {
     servers: [{ url: "/" }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths,
+    ...(messages.length > 0 && {
+      webhooks: Object.fromEntries(messages.map((each) => [each.name, { post: messageOf(each, schemas) }])),
+    }),
     components: { schemas: schemas.components, securitySchemes },
+  };
+}
+
+function messageOf(
+  { name, tag, summary, parameters, schema, accepted, refused }: Message,
+  schemas: Schemas,
+): Json {
+  return {
+    operationId: name,
+    tags: [tag],
+    summary,
+    security: [],
+    parameters: parameters.map((each) => ({ ...each, schema: schemas.of(each.schema) })),
+    requestBody: { required: true, content: { "application/json": { schema: schemas.of(schema) } } },
+    responses: { "2XX": { description: accepted }, default: { description: refused } },
   };
 }
 

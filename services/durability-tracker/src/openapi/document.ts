@@ -5,7 +5,7 @@ import { HEALTH_OPERATIONS } from "./health.ts";
 import { LOST_OPERATIONS } from "./lost.ts";
 import { OPERATOR_OPERATIONS } from "./operators.ts";
 import { SCHEMAS } from "./schemas.ts";
-import { WEBHOOK_OPERATIONS } from "./webhooks.ts";
+import { WEBHOOK_MESSAGES, WEBHOOK_OPERATIONS } from "./webhooks.ts";
 
 export const OPERATIONS: readonly Operation[] = [
   ...DURABILITY_OPERATIONS,
@@ -34,6 +34,7 @@ export function makeDocument(): Json {
       operation: "For probes and operators. Do not expose these calls to the public.",
     },
     operations: OPERATIONS,
+    messages: WEBHOOK_MESSAGES,
     schemas: SCHEMAS,
     securitySchemes: {
       bearer: {

@@ -5,6 +5,9 @@ import * as failover from "../failover/wire.ts";
 
 const NAMED = {
   Announcement: protocol.Announcement,
+  BrokenPage: protocol.BrokenPage,
+  TransactionsPage: protocol.TransactionsPage,
+  WebhookTransaction: protocol.WebhookTransaction,
   AnnouncementBatch: protocol.AnnouncementBatch,
   CandidatePreview: failover.CandidatePreview,
   AnnouncementsAnswer: protocol.AnnouncementsAnswer,

@@ -15,9 +15,10 @@ import {
   WebhookChange,
   WebhookDelivery,
   WebhookList,
+  WebhookMessage,
   WebhookSecret,
 } from "@highwater/protocol";
-import { BODY_ERRORS, CALLER_ERRORS, type Operation, type Parameter } from "@highwater/service";
+import { BODY_ERRORS, CALLER_ERRORS, type Message, type Operation, type Parameter } from "@highwater/service";
 import { SAMPLE } from "./sample.ts";
 
 const shared = { tag: "webhooks", security: ["bearer"], errorShape: "problem" } as const;
@@ -282,3 +283,50 @@ const DELIVERIES: readonly Operation[] = [
 ];
 
 export const WEBHOOK_OPERATIONS: readonly Operation[] = [...ENDPOINTS, ...DELIVERIES];
+
+const SENT_WHEN: Readonly<Record<WebhookMessage["type"], string>> = {
+  "transaction.lost": "Transactions had committed, and a failure discarded them.",
+  "transaction.durable": "Transactions have reached a level.",
+  "transaction.delayed": "Transactions are not durable within their `maxDelayMs`.",
+  "transactions.unlisted": "A failure may have lost transactions that the ledger no longer listed.",
+  "promise.broken": "A failure discarded transactions that were durable at a level.",
+  "durability.stalled": "A level's mark does not rise while transactions are pending.",
+  "durability.recovered": "The mark of a level that stalled rises again.",
+  "epoch.started": "A failover or a restart began an epoch.",
+  "webhook.disabled": "Another endpoint of the same owner was disabled.",
+  "webhook.test": "The call testWebhook asked for it.",
+};
+const header = (named: string, schema: Parameter["schema"], description: string): Parameter => ({
+  name: named,
+  in: "header",
+  required: true,
+  schema,
+  description,
+});
+const HEADERS: readonly Parameter[] = [
+  header("webhook-id", Type.String(), "The message's id, the same each time that it is delivered."),
+  header(
+    "webhook-timestamp",
+    Type.String({ pattern: "^[0-9]+$" }),
+    "When it was sent, in seconds since 1970.",
+  ),
+  header(
+    "webhook-signature",
+    Type.String(),
+    "One or more signatures of `id.timestamp.body` by Standard Webhooks 1.0, separated by spaces.",
+  ),
+];
+
+/** What trackers send to endpoints. */
+export const WEBHOOK_MESSAGES: readonly Message[] = WebhookMessage.anyOf.map((schema) => {
+  const name = schema.properties.type.const;
+  return {
+    name,
+    tag: "webhooks",
+    summary: SENT_WHEN[name],
+    parameters: HEADERS,
+    schema,
+    accepted: "The endpoint has the message.",
+    refused: "The tracker tries again later, except for a test.",
+  };
+});
