@@ -1,8 +1,8 @@
 // Goal: help, version, exit codes and completion of every command are those of the table, and the
 // table has the options that other programs really have. Method: each program is asked for its help;
-// the completion runs in a real bash.
+// the completion runs in a real bash, and at the prompt of a real zsh.
 import assert from "node:assert/strict";
-import { execFile, execFileSync } from "node:child_process";
+import { execFile, execFileSync, spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { test } from "node:test";
 import MANIFEST from "../package.json" with { type: "json" };
@@ -127,6 +127,30 @@ COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${String(
   assert.deepEqual(complete("highwater keys re"), ["revoke"]);
   assert.ok(complete("highwater keys create --create-").includes("--create-role"));
   assert.deepEqual(complete("highwater failover candidate --ac"), ["--accept-loss"]);
+});
+
+const zsh = spawnSync("zsh", ["--version"]).error === undefined;
+test("zsh completes at its prompt", { skip: zsh ? false : "no zsh (Debian: zsh)" }, () => {
+  const lines = ["highwater doct", "highwater serve tr", "highwater failover candidate --ac"];
+  // The inner zsh prints what is on its line after the tabulator; Ctrl-A and Ctrl-E are its ends.
+  const script = `zmodload zsh/zpty
+zpty shell "TERM=dumb zsh -f -i"
+zpty -w shell "autoload -Uz compinit; compinit -D -u; source <($1 $2 completion zsh); print READY-\\$((1+1))"
+zpty -r -m shell out "*READY-2*"
+for line in "\${@:3}"; do
+  zpty -w -n shell "$line"$'\\t'
+  zpty -w shell $'\\x01'"print -r -- RESULT-\\$((1+1)):'"$'\\x05'"'"
+  zpty -r -m shell out "*RESULT-2:*highwater*"$'\\n*'
+  print -r -- "\${out##*RESULT-2:}"
+done
+zpty -d shell`;
+  const run = ["-f", "-c", script, "zsh", process.execPath, MAIN, ...lines];
+  const output = execFileSync("zsh", run, { encoding: "utf8", timeout: 60_000 });
+  assert.deepEqual(output.split(/[\r\n]+/).filter(Boolean), [
+    "highwater doctor",
+    "highwater serve tracker",
+    "highwater failover candidate --accept-loss",
+  ]);
 });
 
 test("options are read as the table has them", () => {
