@@ -318,7 +318,7 @@ test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PRISMA) $(NEXT) $(SITE) $(PROMETHEUS) $
 	@for program in $(K6) jaeger $(ETCD); do $(MAKE) -s --no-print-directory $$program || true; done
 	$(NODE) scripts/run-tests.ts --concurrency 2 $(SLOW_FILES)
 
-# The names of the tests say STAND-IN or SERVER. packages/store/test/start-cockroach.sh starts two
+# The names of the tests say STAND-IN or SERVER. lab/cluster/src/cockroach/start-servers.sh starts two
 # clusters from a binary that you have; the failover uses them up.
 .PHONY: test-cockroach
 test-cockroach: $(STAMP) ## Test the CockroachDB adapter, on its stand-in or on two clusters (HIGHWATER_COCKROACH_URL=… HIGHWATER_COCKROACH_STANDBY_URL=…)

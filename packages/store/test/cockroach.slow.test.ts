@@ -3,19 +3,14 @@
 // say STAND-IN or SERVER. Nothing here has run against a CockroachDB server.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { openServers } from "@highwater/lab-cluster/cockroach";
 import { type EpochId } from "@highwater/protocol";
 import { clusterStoreConformance } from "../src/conformance.ts";
 import { Bench, offsetOf, refusedWith } from "../src/conformance/bench.ts";
-import { type MakeHarness } from "../src/conformance/harness.ts";
-import { makeServersHarness } from "./cockroach-servers.ts";
-import { makeStandInHarness } from "./cockroach-stand-in.ts";
+import { makeCockroachHarness as makeHarness } from "./cockroach-harness.ts";
 
-const { HIGHWATER_COCKROACH_URL: url = "", HIGHWATER_COCKROACH_STANDBY_URL: standbyUrl = "" } = process.env;
-if ((url === "") !== (standbyUrl === ""))
-  throw new Error("set HIGHWATER_COCKROACH_URL and HIGHWATER_COCKROACH_STANDBY_URL, or neither");
-const isReal = url !== "";
+const isReal = openServers !== null;
 const NAME = isReal ? "CockroachDB (SERVER)" : "CockroachDB (STAND-IN)";
-const makeHarness: MakeHarness = isReal ? () => makeServersHarness(url, standbyUrl) : makeStandInHarness;
 
 const NO_RESTART = "a cluster does not restart: its servers do, and no epoch ends";
 const NOT_REAL = "it would cut or stop a real cluster; run it on the stand-in";

@@ -10,7 +10,7 @@ import {
 } from "@highwater/protocol";
 import { applicationName, Channel } from "../postgres/channel.ts";
 import { parseHlc, parseTime } from "./hlc.ts";
-import { cockroachSettings, type SessionOptions, Sessions } from "./sessions.ts";
+import { CockroachClient, cockroachSettings, type SessionOptions, Sessions } from "./sessions.ts";
 import { EPOCHS, FINAL_MARKS, showStatus } from "./sql.ts";
 
 export interface ClusterOptions extends SessionOptions {
@@ -64,6 +64,7 @@ export class Cluster {
     const limits = { statementTimeoutMs: callTimeoutMs, lockTimeoutMs: callTimeoutMs };
     const channel = (purpose: string, url: string, more: Record<string, string> = {}): Channel =>
       new Channel({
+        Client: CockroachClient,
         url,
         clock,
         connectTimeoutMs,

@@ -163,7 +163,7 @@ export class Sessions {
   }
 }
 
-class CockroachClient extends PostgresClient {
+export class CockroachClient extends PostgresClient {
   protected override readonly mayBeCockroach = true;
 }
 

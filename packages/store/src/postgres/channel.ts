@@ -11,6 +11,8 @@ export interface ChannelOptions {
   readonly connectTimeoutMs: number;
   readonly callTimeoutMs: number;
   readonly clock: Clock;
+  /** Default: one that refuses other stores' servers. */
+  readonly Client?: typeof PostgresClient;
 }
 
 export class Channel {
@@ -58,8 +60,8 @@ export class Channel {
   }
 
   async #open(): Promise<pg.Client> {
-    const { url, name, settings, connectTimeoutMs } = this.#options;
-    const client = new PostgresClient({
+    const { url, name, settings, connectTimeoutMs, Client = PostgresClient } = this.#options;
+    const client = new Client({
       connectionString: url,
       application_name: name,
       options: startupOptions(settings),

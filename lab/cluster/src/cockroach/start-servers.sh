@@ -2,9 +2,9 @@
 # Starts two CockroachDB clusters of one server each from a binary that you have, the second one as
 # the first one's standby, and prints how to test against them. Without certificates: for a test
 # machine alone. Never run so far.
-# Usage: start-cockroach.sh BINARY [FOLDER]. It ends both servers when it ends.
+# Usage: start-servers.sh BINARY [FOLDER]. It ends both servers when it ends.
 set -euo pipefail
-binary=${1:?usage: start-cockroach.sh BINARY [FOLDER]}
+binary=${1:?usage: start-servers.sh BINARY [FOLDER]}
 folder=${2:-$(mktemp -d)}
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 

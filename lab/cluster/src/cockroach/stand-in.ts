@@ -1,20 +1,20 @@
 // The stand-in for CockroachDB: real PostgreSQL servers, SQL functions for what the adapter calls,
 // and a relay for what SQL cannot imitate. It is built from CockroachDB's documentation and source,
-// so it shows that the adapter does what it means to, and not that CockroachDB does. It cannot
-// imitate a cut-over to a time in the past.
+// so it shows that the adapter does what it means to, and not that CockroachDB does. A cut-over takes
+// back rows that were inserted, updated or deleted, and no change of the schema.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
-import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
-import { type NodeSpec } from "@highwater/protocol";
-import { realClock } from "@highwater/runtime";
-import { type ConformanceHarness } from "../src/conformance/harness.ts";
-import { CockroachStore, type CockroachStoreOptions } from "../src/cockroach/adapter.ts";
-import { POSTGRES_DEFAULTS } from "../src/postgres/adapter.ts";
-import { KV_STATEMENTS, newId, PATIENT, RETENTION_MS } from "./postgres-cluster.ts";
+import { type Cluster, type NodeOptions, startCluster } from "../index.ts";
+import type { Row } from "../types.ts";
+import type { CockroachNode, CockroachPair } from "./pair.ts";
 
 const BEAT_MS = 20;
+/** A position is in nanoseconds, with ten digits of a counter. */
+const POSITION_DIGITS_BELOW_MICROS = 13;
+/** An answer's first message, before which no server says anything else. */
+const AUTHENTICATED = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0]);
 const VERSION = "CockroachDB CCL v26.2.0 (stand-in)";
 /** What CockroachDB has and PostgreSQL has not. */
 const OPTIONS = /-c (?:autocommit_before_ddl|allow_unsafe_internals|results_buffer_size)=\S+ ?/g;
@@ -80,38 +80,80 @@ function framed(type: string, parts: readonly Buffer[]): Buffer {
   return Buffer.concat([Buffer.from(type), head, body]);
 }
 
-class StandIn {
+export interface StandInOptions {
+  /** The first one is the primary. Default: one in each of three regions. */
+  readonly nodes?: readonly NodeOptions[];
+  /** How often standbys get another `replicated_time`. */
+  readonly beatMs?: number;
+}
+
+export class CockroachStandIn implements CockroachPair {
+  readonly name = "CockroachDB (STAND-IN)";
   readonly cluster: Cluster;
+  readonly #beatMs: number;
   readonly #servers: Server[] = [];
   readonly #sockets = new Set<Socket>();
   /** Where the virtual cluster with the data is served. */
   readonly #serving = new Set<string>();
   #beats: NodeJS.Timeout | null = null;
-  specs: NodeSpec[] = [];
+  readonly nodes: CockroachNode[] = [];
 
-  constructor(cluster: Cluster) {
+  private constructor(cluster: Cluster, beatMs: number) {
     this.cluster = cluster;
+    this.#beatMs = beatMs;
   }
 
-  static async start(): Promise<StandIn> {
-    const standIn = new StandIn(await startCluster({ roundTripMs: {} }));
+  static async start({ nodes, beatMs = BEAT_MS }: StandInOptions = {}): Promise<CockroachStandIn> {
+    const standIn = new CockroachStandIn(
+      await startCluster({ roundTripMs: {}, ...(nodes !== undefined && { nodes }) }),
+      beatMs,
+    );
     const { cluster } = standIn;
     const [primary] = cluster.nodes;
     assert.ok(primary !== undefined);
-    await cluster.query(
-      primary.id,
-      await readFile(new URL("cockroach-stand-in.sql", import.meta.url), "utf8"),
-    );
+    await cluster.query(primary.id, await readFile(new URL("stand-in.sql", import.meta.url), "utf8"));
     for (const { id, region, zone } of cluster.nodes)
-      standIn.specs.push({ id, region, zone, url: await standIn.#listen(id) });
-    await standIn.serve(primary.id);
+      standIn.nodes.push({ id, region, zone, url: await standIn.#listen(id) });
+    await standIn.#serve(primary.id);
     return standIn;
   }
 
+  query(node: string, sql: string, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.cluster.query(node, sql, values);
+  }
+
+  async catchUp(standby: string, serving: string): Promise<void> {
+    const [now] = await this.query(serving, "SELECT last_value AS us FROM standin.hlc");
+    await eventually(`${standby} catches up`, async () => {
+      const rows = await this.query(standby, "SELECT FROM standin.beat WHERE us >= $1", [now?.["us"]]);
+      return rows.length === 1;
+    });
+  }
+
+  stopServing(node: string): Promise<void> {
+    this.#serving.delete(node);
+    return Promise.resolve();
+  }
+
+  /** As COMPLETE REPLICATION TO LATEST, or to a position; says how many changes it took back. */
+  async cutOver(node: string, to?: string): Promise<number> {
+    await this.cluster.promote(node, { command: false, repoint: false });
+    const past = to === undefined ? null : to.slice(0, -POSITION_DIGITS_BELOW_MICROS);
+    const [row] = await this.query(node, "SELECT standin.cut_over($1::bigint) AS reverted", [past]);
+    await this.#serve(node);
+    return Number(row?.["reverted"]);
+  }
+
+  async follow(node: string, source: string): Promise<void> {
+    await this.stopServing(node);
+    await this.cluster.rejoin(node, { upstream: source });
+    await this.cluster.waitForStreaming([node]);
+  }
+
   /** The node's virtual cluster is the one that standbys follow from now on. */
-  async serve(node: string): Promise<void> {
+  async #serve(node: string): Promise<void> {
     this.#serving.add(node);
-    const url = this.specs.find(({ id }) => id === node)?.url;
+    const url = this.nodes.find(({ id }) => id === node)?.url;
     await this.cluster.query(node, "DELETE FROM standin.origin");
     await this.cluster.query(
       node,
@@ -121,11 +163,7 @@ class StandIn {
     if (this.#beats !== null) clearInterval(this.#beats);
     this.#beats = setInterval(() => {
       this.cluster.query(node, "CALL standin.beat()").catch(() => undefined);
-    }, BEAT_MS);
-  }
-
-  stopServing(node: string): void {
-    this.#serving.delete(node);
+    }, this.#beatMs);
   }
 
   async #listen(node: string): Promise<string> {
@@ -159,7 +197,14 @@ class StandIn {
       if (rewriter.isSystem === false && !this.#serving.has(node)) client.destroy();
       else if (out.length > 0) upstream.write(out);
     });
-    upstream.on("data", (bytes) => client.write(bytes));
+    upstream.once("data", (first) => {
+      client.write(first.subarray(0, AUTHENTICATED.length));
+      // By this a client knows what it speaks to.
+      if (first.subarray(0, AUTHENTICATED.length).equals(AUTHENTICATED))
+        client.write(framed("S", [Buffer.from(`crdb_version\0${VERSION}\0`)]));
+      client.write(first.subarray(AUTHENTICATED.length));
+      upstream.on("data", (bytes) => client.write(bytes));
+    });
   }
 
   async close(): Promise<void> {
@@ -168,83 +213,4 @@ class StandIn {
     for (const server of this.#servers) server.close();
     await this.cluster.close();
   }
-}
-
-export function makeCockroachStore(
-  nodes: readonly NodeSpec[],
-  helper: string,
-  more: Partial<CockroachStoreOptions> = {},
-): CockroachStore {
-  const settings = { ...POSTGRES_DEFAULTS, ...PATIENT, retentionMs: RETENTION_MS, askStandbysEveryMs: 1 };
-  return new CockroachStore({ ...settings, nodes, clock: realClock, helper, ...more });
-}
-
-const CANNOT = (what: string) => (): Promise<never> =>
-  Promise.reject(new Error(`the stand-in cannot ${what}`));
-
-export async function makeStandInHarness(): Promise<ConformanceHarness> {
-  const standIn = await StandIn.start();
-  const { cluster, specs } = standIn;
-  const [primary, ...replicas] = specs.map(({ id }) => id);
-  assert.ok(primary !== undefined);
-  await cluster.query(primary, "CREATE TABLE kv (key text PRIMARY KEY, value text NOT NULL)");
-  const store = makeCockroachStore(specs, "one");
-  const otherStore = makeCockroachStore(specs, "two");
-  let serving: string = primary;
-  const onLinks = async (node: string, act: "cut" | "heal"): Promise<void> => {
-    const regions = cluster.nodes.map(({ id, region }) => ({ id, region }));
-    const own = regions.find(({ id }) => id === node)?.region ?? "";
-    for (const { region } of regions)
-      if (region !== own)
-        await (act === "cut"
-          ? cluster.link(own, region).cut({ mode: "reset" })
-          : cluster.link(own, region).heal());
-  };
-  return {
-    ...{ store, otherStore, primary, replicas: replicas as [string, string], retentionMs: RETENTION_MS },
-    statements: KV_STATEMENTS,
-    newId,
-    untilSlowRuns: async (node, count = 1) => {
-      const find = "SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-      await eventually("slow statements run", async () => (await cluster.query(node, find)).length === count);
-    },
-    catchUp: async (replica) => {
-      const [now] = await cluster.query(serving, "SELECT last_value AS us FROM standin.hlc");
-      await eventually(`${replica} catches up`, async () => {
-        const find = "SELECT FROM standin.beat WHERE us >= $1";
-        return (await cluster.query(replica, find, [now?.["us"]])).length === 1;
-      });
-    },
-    kill: (node) => {
-      standIn.stopServing(node);
-      return cluster.kill(node);
-    },
-    stop: (node) => {
-      standIn.stopServing(node);
-      return cluster.stop(node);
-    },
-    promote: async (node) => {
-      await cluster.promote(node, { command: false, repoint: false });
-      await cluster.query(node, "SELECT standin.activate()");
-      serving = node;
-      await standIn.serve(node);
-    },
-    cut: (node) => onLinks(node, "cut"),
-    heal: (node) => onLinks(node, "heal"),
-    start: CANNOT("start a cluster again"),
-    crash: CANNOT("crash a cluster"),
-    cleanRestart: CANNOT("restart a cluster"),
-    holdFlush: CANNOT("hold a flush: an acknowledged commit has its quorum"),
-    writePastTheService: CANNOT("count bytes"),
-    follow: CANNOT("follow another cluster"),
-    setSynchronous: CANNOT("replicate synchronously between clusters"),
-    authorize: CANNOT("take an operator's command"),
-    snapshot: CANNOT("copy a cluster"),
-    restore: CANNOT("restore a cluster"),
-    close: async () => {
-      await store.close();
-      await otherStore.close();
-      await standIn.close();
-    },
-  };
 }
