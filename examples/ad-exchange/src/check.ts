@@ -8,7 +8,7 @@ import { type Claim, rowText } from "./recorder.ts";
 
 const LEVEL = "region";
 const VERDICT_WAIT_MS = 10_000;
-const RESOLVE_TIMEOUT_MS = 15_000;
+const RESOLVE_TIMEOUT_MS = 60_000;
 const RESOLVE_PAUSE_MS = 200;
 /** Of each kind of fault, so many are printed in full. */
 const FAULTS_PRINTED = 5;
