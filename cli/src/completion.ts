@@ -37,8 +37,8 @@ export function completion(shell: "bash" | "zsh", commands: readonly Command[]):
     ...(shell === "zsh" ? ["autoload -U +X bashcompinit && bashcompinit"] : []),
     "_highwater() {",
     '  local word="${COMP_WORDS[COMP_CWORD]}" before="" each choices=""',
-    // The words of the command, without its options and what follows them. zsh takes a name after the
-    // colon for a modifier.
+    // The words of the command, without its options and what follows them. zsh takes a name after
+    // the colon for a modifier.
     '  for each in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do',
     '    case "$each" in -*) break ;; esac',
     '    case "${before:+$before }$each" in',

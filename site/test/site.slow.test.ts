@@ -24,6 +24,17 @@ const TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
   ".json": "application/json",
 };
+/** Installed here alone. */
+const REDOCLY: string = "@redocly/openapi-core";
+/** Rules of Redocly's recommended set that do not fit, and where. */
+const UNFIT = [
+  // Calls without a caller and without parameters have no error of the caller.
+  /^operation-4xx-response #\/paths\/~1(errors|healthz|readyz|metrics)\/get\/responses$/,
+  // Each item of a batch is judged on its own, so no schema refers to it.
+  /^no-unused-components #\/components\/schemas\/Ticket(End|Request)$/,
+  // An example of an error.
+  /^no-invalid-parameter-examples #\/paths\/.+\/examples\/wrong\/value$/,
+];
 const skip = whyNoBrowser();
 
 let server: Server;
@@ -126,3 +137,23 @@ test("the search finds an error code and leads to its page", { skip }, async () 
   assert.deepEqual(faults, []);
   await page.context().close();
 });
+
+interface Redocly {
+  readonly createConfig: (options: object) => Promise<unknown>;
+  readonly lint: (options: {
+    readonly ref: string;
+    readonly config: unknown;
+  }) => Promise<readonly { readonly ruleId: string; readonly location: readonly { pointer?: string }[] }[]>;
+}
+
+for (const name of ["openapi.json", "tracker-openapi.json"])
+  test(`${name} passes Redocly's recommended rules`, async () => {
+    const { createConfig, lint } = (await import(REDOCLY)) as Redocly;
+    const ref = join(import.meta.dirname, "../../docs/reference", name);
+    const problems = await lint({ ref, config: await createConfig({ extends: ["recommended"] }) });
+    const found = problems.map(({ ruleId, location }) => `${ruleId} ${location[0]?.pointer ?? ""}`);
+    assert.deepEqual(
+      found.filter((one) => !UNFIT.some((known) => known.test(one))),
+      [],
+    );
+  });

@@ -41,7 +41,7 @@ export function makeOpenApi(options: DocumentOptions): Json {
     (paths[operation.path] ??= {})[operation.method] = writer.describe(operation);
   return {
     openapi: "3.1.0",
-    info,
+    info: { ...info, license: { name: "Apache License 2.0", identifier: "Apache-2.0" } },
     servers: [{ url: "/" }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths,
