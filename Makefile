@@ -29,6 +29,8 @@ FOREIGN := .tools/foreign/.installed
 PRISMA := examples/recipes/prisma/node_modules/.installed
 NEXT := examples/recipes/next/node_modules/.installed
 PYRIGHT := sdk/python/node_modules/.installed
+RUNTIMES := sdk/ts/smoke/node_modules/.installed
+TWINE := .tools/twine/.installed
 PYTHON := .venv/bin/python
 # Folders of Python programs. Each imports what lies beside it.
 PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*.py' 'loadtests/*.py' 'examples/*.py' 'scripts/*.py' | xargs -rn1 dirname | sort -u)
@@ -252,6 +254,20 @@ infra-test: $(STAMP) $(INFRA) $(CHECKOV) $(ENVOY_HERE) $(PROMETHEUS) infra-tools
 	@$(MAKE) -s --no-print-directory $(K6) || true
 	HIGHWATER_INFRA_FULL=1 $(NODE) scripts/run-tests.ts --concurrency=3 $(filter infra/terraform/% infra/image/%,$(TEST_FILES))
 
+# Versions of Node, Bun and Deno; 900 MB.
+$(RUNTIMES): sdk/ts/smoke/package.json | $(STAMP)
+	cd $(dir $(@D)) && npm install --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(TWINE): scripts/twine/requirements.txt
+	python3 -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+.PHONY: install-test
+install-test: $(STAMP) $(VENV) $(RUNTIMES) $(TWINE) ## Install the packages with Node 20, 22, 24 and 26 and with each Python of the machine, and use them
+	$(NODE) scripts/run-tests.ts scripts/dist.slow.test.ts sdk/ts/test/smoke.slow.test.ts
+
 infra-rendered: $(STAMP) $(INFRA) ## Write the files that the three-region example renders; a test starts the system from them
 	$(NODE) infra/terraform/test/cli.ts
 
@@ -366,4 +382,4 @@ ratchet: $(STAMP) ## Measure the ratchets again and write scripts/ratchets.json 
 	$(NODE) scripts/ratchets.ts --write
 
 clean: ## Remove what was installed or built
-	rm -rf .venv .tools dist services/console/dist node_modules {examples/recipes,proof/clients/foreign}/prisma/{node_modules,dist} examples/recipes/next/{node_modules,.tmp} proof/versions/npm/node_modules packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist site/node_modules site/dist site/.tmp site/.astro
+	rm -rf .venv .tools dist services/console/dist node_modules {examples/recipes,proof/clients/foreign}/prisma/{node_modules,dist} examples/recipes/next/{node_modules,.tmp} proof/versions/npm/node_modules packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules sdk/ts/smoke/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist site/node_modules site/dist site/.tmp site/.astro

@@ -127,10 +127,10 @@ function fuzz(output: string): Figure[] {
  * is in none of them.
  */
 export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
-  cli: [],
-  dashboards: ["infra-test"],
+  cli: ["install-test"],
+  dashboards: ["infra-test", "install-test"],
   examples: ["bench", "experiments", "failover-rounds", "infra-test", "soak", "versions"],
-  "infra/image": ["infra-test"],
+  "infra/image": ["infra-test", "install-test"],
   "infra/terraform": ["infra-test"],
   "loadtests/capacity": ["bench-capacity"],
   "loadtests/experiments": ["bench", "experiments", "soak"],
@@ -149,9 +149,9 @@ export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
   "proof/soak": ["soak"],
   "proof/versions": ["versions"],
   "proof/wire": ["fuzz"],
-  scripts: [],
+  scripts: ["install-test"],
   site: [],
-  "sdk/conformance": [],
+  "sdk/conformance": ["install-test"],
   "sdk/python/tests": [],
   "services/durability-tracker/sim": ["sim"],
   // Sessions: every gateway listens for them, and only these stages open any.
@@ -160,6 +160,7 @@ export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
     "chaos",
     "foreign-suites",
     "fuzz",
+    "install-test",
     "load-smoke",
     "versions",
   ],
@@ -170,6 +171,7 @@ export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
     "foreign-suites",
     "fuzz",
     "infra-test",
+    "install-test",
     "load-smoke",
     "sim",
     "versions",
@@ -178,6 +180,8 @@ export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
 
 /** What imports from a folder above and runs nothing of it in stages that do not ask for it. */
 export const IDLE_IMPORTS: Readonly<Record<string, string>> = {
+  "proof/checker": "scripts/",
+  "services/durability-tracker/sim": "scripts/",
   "services/txn-gateway/src/wire/model": "services/txn-gateway/src/",
   "loadtests/sdk": "loadtests/gateway/",
   "services/txn-gateway/src/wire": "services/txn-gateway/src/",
@@ -189,6 +193,10 @@ const beginsWith = (name: string, beginning: string): boolean => `${name}-`.star
 /** The stages that run test files, and the folders whose tests each of them does not run. */
 const WITH_OTHER_TESTS: Readonly<Record<string, readonly string[]>> = {
   "infra-test": ["docs", "examples", "lab", "loadtests", "packages", "proof", "sdk", "services"],
+  "install-test": [
+    ...["cli", "dashboards", "docs", "examples", "infra", "lab", "loadtests", "packages", "proof"],
+    ...["sdk/conformance", "sdk/python", "services", "site"],
+  ],
   versions: [
     ...["docs", "examples", "infra", "loadtests", "sdk"],
     ...["lab/cluster", "lab/tools", "packages/*/src", "services/*/src"],
@@ -287,6 +295,7 @@ export const STAGES: readonly Stage[] = [
     figures: last("django sqlalchemy prisma differences"),
   },
   { command: "make infra-test", limitMinutes: 120, figures: TESTS },
+  { command: "make install-test", limitMinutes: 45, figures: TESTS },
   { command: "make load-smoke", limitMinutes: 60, figures: SMOKE },
   { command: "make bench-gateway", figures: GATEWAY, ...BENCHMARK, limitMinutes: 60 },
   { command: "make bench-tracker", figures: bars, ...BENCHMARK },

@@ -1,9 +1,8 @@
 // Goal: what is published runs wherever the web's globals are. Method: one small program, the built package and a scripted
-// service. It runs in this Node, in a Node 20 if the machine has one, and in a context with nothing but those globals, as an edge
-// worker has. Also in newer Nodes, Bun and Deno, where they are found: in `smoke/node_modules`, where `npm install` in that folder puts them, or on the path.
+// service. It runs in this Node, and in a context with nothing but those globals, as an edge worker has. Also in other Nodes, Bun
+// and Deno, where they are found: `make install-test` installs them.
 import assert from "node:assert/strict";
-import { execFile, execFileSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,12 +11,12 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import vm from "node:vm";
 import { type FakeServer } from "@highwater/conformance/fake";
+import { nodeOf, programOf } from "@highwater/lab-tools/runtimes";
 import { build as bundle } from "esbuild";
 import { build } from "../scripts/build.ts";
 import { service, streaming } from "./client-support.ts";
 
 const PROGRAM = fileURLToPath(new URL("../smoke/program.mjs", import.meta.url));
-const INSTALLED = fileURLToPath(new URL("../smoke/node_modules/.bin", import.meta.url));
 let dist: string | undefined;
 
 before(async () => {
@@ -73,31 +72,11 @@ async function runIn(context: TestContext, command: string, ...args: string[]): 
   assert.deepEqual(stdout.trim().split("\n"), EXPECTED);
 }
 
-/** Where the runtime is, or undefined. */
-function find(name: string): string | undefined {
-  const places = [INSTALLED, ...(process.env["PATH"] ?? "").split(":")];
-  return places.map((place) => join(place, name)).find((file) => existsSync(file));
-}
-
-test("this Node", (context) => runIn(context, process.execPath));
-
-test("the oldest Node that it promises, where there is one", async (context) => {
-  const candidates = [find("node"), "/usr/local/bin/node", "/usr/bin/node"];
-  const node = candidates.find(
-    (each) =>
-      each !== undefined &&
-      existsSync(each) &&
-      execFileSync(each, ["--version"], { encoding: "utf8" }).startsWith("v20."),
-  );
-  if (node === undefined) context.skip("no Node 20 here");
-  else await runIn(context, node);
-});
-
-for (const name of ["node-22", "node-26"])
-  test(name, async (context) => {
-    const node = join(INSTALLED, "..", name, "bin/node");
-    if (existsSync(node)) await runIn(context, node);
-    else context.skip("not here: npm install in sdk/ts/smoke has it");
+for (const major of [20, 22, 24, 26])
+  test(`Node ${String(major)}`, async (context) => {
+    const node = nodeOf(major);
+    if (node === null) context.skip("not here: make install-test has it");
+    else await runIn(context, node);
   });
 
 for (const [name, ...args] of [
@@ -105,8 +84,8 @@ for (const [name, ...args] of [
   ["deno", "run", "--allow-net", "--allow-read", "--no-prompt"],
 ] as const)
   test(name, async (context) => {
-    const command = find(name);
-    if (command === undefined) context.skip("not here: npm install in sdk/ts/smoke has it");
+    const command = programOf(name);
+    if (command === null) context.skip("not here: make install-test has it");
     else await runIn(context, command, ...args);
   });
 
