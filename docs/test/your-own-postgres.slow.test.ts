@@ -1,29 +1,21 @@
 // Goal: the guide to your own PostgreSQL works as it stands, and its removal leaves nothing. Method:
-// bash runs the blocks of the page, in their order, on stock servers of the distribution; only the
-// block of settings is replaced, by free ports and folders.
+// bash runs the blocks of the page, in their order, on stock servers of the distribution, with the
+// command as npm installs it from its package; only the block of settings is replaced, by free ports
+// and folders.
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  chmodSync,
-  chownSync,
-  existsSync,
-  globSync,
-  readFileSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { chownSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
 import pg from "pg";
+import { build } from "@highwater/cli/build";
 import { startCluster } from "@highwater/lab-cluster";
 import { TemporaryFolder } from "@highwater/lab-tools/process";
 
 const PAGE = readFileSync(new URL("../guide/your-own-postgres.md", import.meta.url), "utf8");
-const MAIN = fileURLToPath(new URL("../../cli/src/main.ts", import.meta.url));
 const BLOCK = /^```sh(?: (?<kind>settings|servers))?\n(?<text>.*?)^```$/gms;
-const LIMIT_MS = 300_000;
+const LIMIT_MS = 600_000;
 /** The newest of the distribution that a user without rights can run. */
 const PROGRAMS = globSync("/usr/lib/postgresql/*/bin")
   .filter((folder) => existsSync(join(folder, "initdb")))
@@ -68,6 +60,20 @@ async function bash(
   return output;
 }
 
+/** Installs the package in an empty folder. Resolves to the folder of its command. */
+async function install(folder: string): Promise<string> {
+  const [built, empty] = [join(folder, "built"), join(folder, "empty")];
+  await build(built);
+  const [packed = ""] = execFileSync("npm", ["pack", "--silent"], { cwd: built, encoding: "utf8" }).split(
+    "\n",
+  );
+  mkdirSync(empty);
+  writeFileSync(join(empty, "package.json"), '{ "private": true }');
+  const args = ["install", "--prefer-offline", "--no-audit", "--no-fund", "--silent", join(built, packed)];
+  execFileSync("npm", args, { cwd: empty });
+  return join(empty, "node_modules/.bin");
+}
+
 const why = PROGRAMS === undefined ? "no PostgreSQL of the distribution (Debian: postgresql)" : false;
 
 test(
@@ -80,10 +86,7 @@ test(
     await using servers = await TemporaryFolder.make("highwater-servers-");
     const identity: Identity = process.getuid?.() === 0 ? { uid: UNPRIVILEGED, gid: UNPRIVILEGED } : {};
     if (identity.uid !== undefined) chownSync(servers.path, UNPRIVILEGED, UNPRIVILEGED);
-    const command = join(folder.path, "highwater");
-    writeFileSync(join(folder.path, "run"), `#!/bin/sh\nexec '${process.execPath}' '${MAIN}' "$@"\n`);
-    chmodSync(join(folder.path, "run"), 0o755);
-    symlinkSync("run", command);
+    const command = await install(folder.path);
     const names = ["EAST", "WEST", "EUROPE", "GATEWAY", "TRACKER", "WIRE"];
     const free = await Promise.all(
       names.map(async (name) => [name, String(await ports.reservePort())] as const),
@@ -93,7 +96,7 @@ test(
       AS_SERVERS: identity.uid === undefined ? "" : AS_UNPRIVILEGED,
       SERVERS: servers.path,
       HIGHWATER_FILES: join(folder.path, "files"),
-      PATH: [folder.path, PROGRAMS, process.env["PATH"]].join(delimiter),
+      PATH: [command, PROGRAMS, process.env["PATH"]].join(delimiter),
       HOME: folder.path,
     };
     // What the page sets is what the test replaces.

@@ -158,7 +158,7 @@ function nextSteps({ file, primary }: Made, roles: Roles, hasPasswords: boolean)
           "if roles have passwords, put them into ~/.pgpass or PGPASSWORD of the services: the file has none",
         ]),
     `check everything: highwater doctor ${file}`,
-    `start the services with HIGHWATER_TOPOLOGY=@${file}: highwater serve tracker, highwater serve gateway`,
+    `start the services with HIGHWATER_TOPOLOGY=@${file}: highwater serve tracker (TRACKER_GATEWAYS=gateways' URLs), highwater serve gateway (GATEWAY_TRACKERS=trackers' URLs)`,
     `before ${primary.id} becomes a replica, set application_name=${primary.id} in its primary_conninfo`,
   ];
   return ["", "Next:", ...steps.map((step, at) => `  ${String(at + 1)}. ${step}`)].join("\n");
