@@ -134,6 +134,12 @@ describe("a replay", () => {
       return now.length > earlier.length + 1 ? now : undefined;
     });
     await system.killRegion(WEST);
+    const refused = await post<{ code: string }>(
+      `${system.gateway(EUROPE).url}/v1/lost/replay`,
+      {},
+      bearer(operator),
+    );
+    assert.deepEqual([refused.status, refused.body.code], [503, "primary_unavailable"]);
     await cut;
     await system.cluster.promote(EUROPE);
     await eventually(

@@ -25,6 +25,7 @@ import { type Deps } from "../deps.ts";
 import { type Admitted, type Exposure } from "../exposure/exposure.ts";
 import { type Attempt, type Outcomes } from "../outcomes/outcomes.ts";
 import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
+import { RETRY_MS } from "../retry.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
 import { type Tokens } from "../txn/tokens.ts";
@@ -112,10 +113,12 @@ export class Replay {
     if (!dryRun) await this.#settle(mine, current);
     const ids = mine.filter(({ end }) => end === null).map(({ lost }) => lost.id);
     if (!dryRun && ids.length > 0)
-      await this.#contents().recordReplay(
-        current.node,
-        { owner: principal.owner, ids },
-        { by: principal.id, reason: null },
+      await this.#asked(
+        this.#contents().recordReplay(
+          current.node,
+          { owner: principal.owner, ids },
+          { by: principal.id, reason: null },
+        ),
       );
     await this.#examine(items, current, caller);
     findUnordered(items);
@@ -141,6 +144,18 @@ export class Replay {
     return (this.#store ??= this.#parts.deps.contentsStore());
   }
 
+  /** The primary may fail in the middle. Errors: `primary_unavailable`. */
+  async #asked<T>(asking: Promise<T>): Promise<T> {
+    try {
+      return await asking;
+    } catch (cause) {
+      this.#parts.primary.wake();
+      if (cause instanceof HighwaterError) throw cause;
+      const details = { detail: "The primary does not answer.", retryAfterMs: RETRY_MS.primary };
+      throw new HighwaterError("primary_unavailable", details, { cause });
+    }
+  }
+
   async #itemsOf(writes: readonly LostWrite[], current: PrimaryEpoch): Promise<Item[]> {
     const { keys, deps, primary } = this.#parts;
     const history = primary.epochs.ancestry(current.epoch).map(({ id }) => id as EpochId);
@@ -152,10 +167,9 @@ export class Replay {
     for (let at = 0; at < sorted.length; at += LOOK_UP) {
       const some = sorted.slice(at, at + LOOK_UP);
       const roots = some.map(({ id, owner }) => ({ id, tag: keys.receiptTag(owner, id) }));
-      const [redone, { receipts }] = await Promise.all([
-        this.#contents().redone(current.node, roots),
-        deps.store.lookUp(current.node, roots),
-      ]);
+      const [redone, { receipts }] = await this.#asked(
+        Promise.all([this.#contents().redone(current.node, roots), deps.store.lookUp(current.node, roots)]),
+      );
       for (const [n, lost] of some.entries()) {
         const kind = receipts[n]?.kind;
         const by = kind === "commit" ? lost.id : (redone[n] ?? null);
@@ -177,7 +191,7 @@ export class Replay {
       const some = open.slice(at, at + LOOK_UP);
       const keys = some.map(({ lost: { id }, tag }) => ({ id, tag }));
       const request = { epoch, keys, tombstone: "lost", patienceMs: SETTLE_MS } as const;
-      const { receipts } = await this.#parts.deps.store.settle(node, request);
+      const { receipts } = await this.#asked(this.#parts.deps.store.settle(node, request));
       for (const [n, item] of some.entries()) {
         const kind = receipts[n]?.kind;
         item.end =
@@ -283,7 +297,7 @@ export class Replay {
 
   /** Another operator was faster. */
   async #byOther(current: PrimaryEpoch, { lost: { id }, tag }: Item): Promise<Pick<End, "replayedBy">> {
-    const [by] = await this.#contents().redone(current.node, [{ id, tag }]);
+    const [by] = await this.#asked(this.#contents().redone(current.node, [{ id, tag }]));
     return by == null ? {} : { replayedBy: by };
   }
 
