@@ -2,7 +2,7 @@
 import { Excuses } from "./failures.ts";
 import { Findings } from "./findings.ts";
 import { Gathering } from "./gather.ts";
-import { type HistoryRecord } from "./history.ts";
+import { type End, type HistoryRecord } from "./history.ts";
 import { type History, isAborted, isAcknowledged, isUnreceipted } from "./model.ts";
 import { Orders } from "./orders.ts";
 import { type Counts, type Report } from "./report.ts";
@@ -14,6 +14,7 @@ import { judgeOrders } from "./rules/order.ts";
 import { judgePresence } from "./rules/presence.ts";
 import { judgeReads } from "./rules/reads.ts";
 import { judgeRecoverability } from "./rules/recoverability.ts";
+import { judgeReplays } from "./rules/replays.ts";
 import { judgeSerializability } from "./rules/serializability.ts";
 import { judgeSessions } from "./rules/sessions.ts";
 import { judgeTokens } from "./rules/tokens.ts";
@@ -37,6 +38,7 @@ export function judge(history: History, tornLines: number): Report {
   judgeExpiry(history, findings);
   judgePresence(history, findings);
   judgeOnce(history, findings);
+  judgeReplays(history, findings);
   judgeOrders(history, orders, findings);
   judgeReads(history, findings);
   judgeFreshness(history, orders, findings);
@@ -78,6 +80,7 @@ function countsOf(history: History, verdicts: Verdicts, tornLines: number): Coun
     promisesBroken: 0,
     reads: 0,
     reports: 0,
+    ...endsOf(history),
   };
   for (const transaction of transactions) {
     const { invocation, answer, resolution, reports, reads } = transaction;
@@ -116,6 +119,16 @@ function countsOf(history: History, verdicts: Verdicts, tornLines: number): Coun
   };
 }
 
+function endsOf({ ends }: History): Pick<Counts, "replayed" | "conflicts" | "unrecoverable"> {
+  const count = (outcome: End["outcome"]): number =>
+    new Set(ends.flatMap((end) => (end.outcome === outcome ? [end.txn] : []))).size;
+  return {
+    replayed: count("replayed"),
+    conflicts: count("conflict"),
+    unrecoverable: count("unrecoverable"),
+  };
+}
+
 function faultsOf({ faults }: History): Record<string, number> {
   const byKind: Record<string, number> = {};
   for (const { kind, error } of faults) if (error === null) byKind[kind] = (byKind[kind] ?? 0) + 1;
@@ -127,6 +140,8 @@ function judgeEvidence(history: History, counts: Counts, findings: Findings): vo
   if (counts.committed === 0) findings.weakness("nothing has committed");
   if (counts.reads === 0) findings.weakness("no list was read");
   if (counts.durable === 0) findings.weakness("nothing is durable at the strongest level");
+  if (history.scenario.replays === true && counts.replayed === 0)
+    findings.weakness("nothing was brought back");
   if (history.failures.length === 0) findings.weakness("there was no failure");
   if (history.subscriptions.size > 0 && counts.deliveries === 0)
     findings.weakness("no webhook was delivered");

@@ -7,6 +7,7 @@ import {
   type ClientReply,
   type BrokenRange,
   type Delivery,
+  type End,
   type EpochId,
   type Failure,
   type Fault,
@@ -45,6 +46,7 @@ export class Gathering {
   readonly #undone: BrokenRange[] = [];
   readonly #subscriptions = new Map<string, Subscription>();
   readonly #deliveries: Delivery[] = [];
+  readonly #ends: End[] = [];
   readonly #texts = new Map<string, string>();
   #scenario: Scenario | null = null;
   #final: FinalState | null = null;
@@ -86,6 +88,9 @@ export class Gathering {
       case "delivery":
         this.#deliveries.push(record);
         break;
+      case "end":
+        this.#ends.push(record);
+        break;
       case "fault":
         this.#faults.push(record);
         break;
@@ -119,6 +124,8 @@ export class Gathering {
     }
     const finalLists = new Map<string, ListView>();
     for (const [key, list] of Object.entries(final.lists)) finalLists.set(key, this.#lists.intern(key, list));
+    const committed = new Set(final.receipts.flatMap(({ txn, kind }) => (kind === "commit" ? [txn] : [])));
+    const redone = (final.redone ?? []).filter(({ txn }) => committed.has(txn));
     const history: History = {
       scenario,
       crashOnly: new Set(
@@ -140,7 +147,9 @@ export class Gathering {
       ].sort((one, other) => one.atMs - other.atMs),
       subscriptions: this.#subscriptions,
       deliveries: this.#deliveries.sort((one, other) => one.atMs - other.atMs),
+      ends: this.#ends,
       final,
+      redone: new Map(redone.map(({ root, txn }) => [root, txn])),
       finalLists,
       epochs: new EpochTree(final.epochs),
       trackers: [
@@ -166,6 +175,7 @@ export class Gathering {
       reports: [],
       reads: [],
       sums: [],
+      rowReads: [],
       receipt: null,
       readIn: null,
       attempts: [],
@@ -212,7 +222,10 @@ export class Gathering {
     transaction.readIn = position?.epoch ?? null;
     for (const [at, operation] of operations.entries()) {
       const what = shown[at] ?? null;
-      if (operation.f === "sum" && typeof what === "number") transaction.sums.push(what);
+      if (operation.f === "add" || operation.f === "look") {
+        const log = Array.isArray(what) ? (what as readonly number[]) : null;
+        transaction.rowReads.push({ key: operation.key, operation: at, log });
+      } else if (operation.f === "sum" && typeof what === "number") transaction.sums.push(what);
       else if ((operation.f === "read" || operation.f === "readAppend") && Array.isArray(what)) {
         const { spine, length } = this.#lists.intern(operation.key, what as readonly number[]);
         transaction.reads.push({ key: operation.key, operation: at, spine, length });

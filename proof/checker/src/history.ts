@@ -29,6 +29,8 @@ export interface Scenario {
    * run.
    */
   readonly retentionMs?: number;
+  /** An operator brought lost transactions back, and at the end ended each one (`End`). */
+  readonly replays?: true;
 }
 
 /**
@@ -36,13 +38,26 @@ export interface Scenario {
  * ever adds the same value; `read` reads the list; `readAppend` reads the list and then appends to
  * it. `transfer` moves money; `sum` reads the total. `insert` adds a row to a set. Values are
  * unique in the whole history.
+ *
+ * The others are about rows, which have a log of values and count them: `make` inserts one, `add`
+ * appends to it and counts, `look` reads its log. `add` returns the log (`shown`), or only whether
+ * there was a row (`silent`: null, and an empty list if not); `upsert` makes the row if there is
+ * none, and returns the log.
  */
 export type Operation =
   | { readonly f: "append" | "readAppend"; readonly key: string; readonly value: number }
   | { readonly f: "read"; readonly key: string }
   | { readonly f: "transfer"; readonly from: number; readonly to: number; readonly amount: number }
   | { readonly f: "sum" }
-  | { readonly f: "insert"; readonly value: number };
+  | { readonly f: "insert"; readonly value: number }
+  | { readonly f: "make"; readonly key: string; readonly value: number }
+  | {
+      readonly f: "add";
+      readonly key: string;
+      readonly value: number;
+      readonly how: "shown" | "silent" | "upsert";
+    }
+  | { readonly f: "look"; readonly key: string };
 
 /** Recorded before the request is sent. There is exactly one for each id. */
 export interface Invocation {
@@ -78,6 +93,10 @@ export interface Invocation {
    * only its effects show whether it is there, and without an answer its outcome stays unknown.
    */
   readonly receipt?: false;
+  /** Its contents are to be kept, so that it can be brought back if it is lost. */
+  readonly keep?: true;
+  /** It brings this lost transaction back, and repeats its operations; `operations` is empty. */
+  readonly redoOf?: TxnId;
 }
 
 /** The result of each operation, in order: a list, a sum, or null if it returns nothing. */
@@ -204,6 +223,17 @@ export interface Delivery {
   })[];
 }
 
+/** How a lost transaction ended, by the answer to the operator after the last failure. */
+export interface End {
+  readonly type: "end";
+  readonly atMs: number;
+  readonly txn: TxnId;
+  readonly attempt: EpochId;
+  readonly outcome: "replayed" | "conflict" | "unrecoverable";
+  /** Null if it was replayed. */
+  readonly reason: string | null;
+}
+
 /**
  * A fault that the nemesis caused, with its beginning and end. They are equal if it lasted a
  * moment.
@@ -268,6 +298,14 @@ export interface FinalState {
     readonly kind: "commit" | "aborted" | "lost";
     readonly epoch: EpochId;
   }[];
+  /** The rows with their logs. */
+  readonly rows?: readonly {
+    readonly key: string;
+    readonly count: number;
+    readonly log: readonly number[];
+  }[];
+  /** Which transaction brought which lost one back, as the database has it. */
+  readonly redone?: readonly { readonly root: TxnId; readonly txn: TxnId }[];
   /**
    * Which receipts had expired when this was read. In milliseconds since 1970, like the time in an
    * id.
@@ -303,6 +341,7 @@ export type HistoryRecord =
   | BrokenRange
   | Subscription
   | Delivery
+  | End
   | Fault
   | WrongClock
   | Failure

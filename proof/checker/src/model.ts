@@ -4,6 +4,7 @@ import { type EpochTree } from "./epochs.ts";
 import {
   type ClientReply,
   type Delivery,
+  type End,
   type EpochId,
   type Failure,
   type Fault,
@@ -57,6 +58,13 @@ export interface ListRead extends ListView {
   readonly operation: number;
 }
 
+/** What an operation on a row returned; the log is null if it returned only that there is a row. */
+interface RowRead {
+  readonly key: string;
+  readonly operation: number;
+  readonly log: readonly number[] | null;
+}
+
 export interface Transaction {
   readonly index: number;
   readonly invocation: Invocation;
@@ -66,6 +74,7 @@ export interface Transaction {
   readonly reports: Report[];
   readonly reads: ListRead[];
   readonly sums: number[];
+  readonly rowReads: RowRead[];
   /** Its receipt in the final state. */
   receipt: FinalState["receipts"][number] | null;
   /**
@@ -101,7 +110,10 @@ export interface History {
   readonly subscriptions: ReadonlyMap<string, Subscription>;
   /** Oldest first. */
   readonly deliveries: readonly Delivery[];
+  readonly ends: readonly End[];
   readonly final: FinalState;
+  /** Lost transactions that another one has brought back, by the final state, and that one. */
+  readonly redone: ReadonlyMap<TxnId, TxnId>;
   readonly finalLists: ReadonlyMap<string, ListView>;
   readonly epochs: EpochTree;
   /** Every tracker that gave final verdicts. */
@@ -123,6 +135,11 @@ export function appendsOf({ invocation }: Transaction): Append[] {
       ? [{ key: operation.key, value: operation.value, operation: at }]
       : [],
   );
+}
+
+/** Its effects are to be there in the end: it is there itself, or was brought back. */
+export function isThere({ redone }: History, { invocation, receipt }: Transaction): boolean {
+  return receipt?.kind === "commit" || redone.has(invocation.txn);
 }
 
 /** The client or the service recorded that it committed. */

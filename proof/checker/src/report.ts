@@ -27,6 +27,10 @@ export interface Counts {
   readonly pending: number;
   /** Transactions with a broken promise at some level. */
   readonly promisesBroken: number;
+  /** Lost transactions by how they ended. */
+  readonly replayed: number;
+  readonly conflicts: number;
+  readonly unrecoverable: number;
   readonly reads: number;
   readonly keys: number;
   readonly epochs: number;
@@ -72,6 +76,9 @@ export function toJson(report: Report): string {
     violations: report.violationCount,
     violations_by_rule: report.violationsByRule,
     promises_broken: counts.promisesBroken,
+    replayed: counts.replayed,
+    conflicts: counts.conflicts,
+    unrecoverable: counts.unrecoverable,
     ambiguous: Object.values(ambiguous).reduce((sum, count) => sum + count, 0),
     ambiguous_by_kind: ambiguous,
     reads: counts.reads,
@@ -99,6 +106,10 @@ export function toText(report: Report): string {
   ];
   if (counts.deliveries > 0)
     lines.push(`  webhooks: ${String(counts.deliveries)} deliveries of ${String(counts.messages)} messages`);
+  if (counts.replayed + counts.conflicts + counts.unrecoverable > 0)
+    lines.push(
+      `  of the lost: ${String(counts.replayed)} replayed, ${String(counts.conflicts)} conflicts, ${String(counts.unrecoverable)} unrecoverable`,
+    );
   const faults = Object.entries(report.faults);
   if (faults.length > 0) {
     lines.push(`  faults: ${faults.map(([kind, count]) => `${kind} ${String(count)}`).join(", ")}`);

@@ -85,6 +85,9 @@ const OPERATIONS: Readonly<Record<string, Check>> = {
   transfer: object({ from: count, to: count, amount: integer }),
   sum: object({}),
   insert: object({ value: integer }),
+  make: object({ key: text, value: integer }),
+  add: object({ key: text, value: integer, how: oneOf("shown", "silent", "upsert") }),
+  look: object({ key: text }),
 };
 
 const operation: Check = (value, path) => {
@@ -112,6 +115,7 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     crashOnly: maybe(listOf(text)),
     bank: object({ accounts: count, balance: integer }),
     retentionMs: maybe(time),
+    replays: maybe(oneOf(true)),
   }),
   invocation: object({
     atMs: time,
@@ -128,6 +132,8 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     after: nullOr(text),
     operations: listOf(operation),
     receipt: maybe(oneOf(false)),
+    keep: maybe(oneOf(true)),
+    redoOf: maybe(text),
   }),
   answer: object({
     atMs: time,
@@ -173,6 +179,13 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     transactions: listOf(object({ event, txn: text, attempt: text, verdicts: recordOf(verdict), position })),
     promises: listOf(object({ event, ...range })),
   }),
+  end: object({
+    atMs: time,
+    txn: text,
+    attempt: text,
+    outcome: oneOf("replayed", "conflict", "unrecoverable"),
+    reason: nullOr(text),
+  }),
   fault: object({ atMs: time, untilMs: time, kind: text, target: text, error: nullOr(text) }),
   clock: object({
     atMs: time,
@@ -190,6 +203,8 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     inserted: values,
     transfers: listOf(object({ txn: text, from: count, to: count, amount: integer })),
     receipts: listOf(object({ txn: text, kind: oneOf("commit", "aborted", "lost"), epoch: text })),
+    rows: maybe(listOf(object({ key: text, count: integer, log: values }))),
+    redone: maybe(listOf(object({ root: text, txn: text }))),
     expiry: maybe(object({ expiredBeforeMs: time, readAtMs: time })),
     epochs: listOf(
       object({

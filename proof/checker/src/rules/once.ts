@@ -4,7 +4,7 @@ import { type Findings } from "../findings.ts";
 import { type TxnId } from "../history.ts";
 import { type ListView, type Spine } from "../lists.ts";
 import { getOrMake } from "../maps.ts";
-import { type History, type Transaction } from "../model.ts";
+import { type History, type Transaction, isThere } from "../model.ts";
 
 export function judgeOnce(history: History, findings: Findings): void {
   judgeLists(history, findings);
@@ -96,10 +96,12 @@ function judgeTransfers({ final, byId }: History, findings: Findings): void {
 }
 
 /** A client runs a body again only after the service reported that the first run has no effect. */
-function judgeReruns({ transactions, byId, epochs }: History, findings: Findings): void {
-  for (const { invocation, receipt } of transactions) {
+function judgeReruns(history: History, findings: Findings): void {
+  const { transactions, byId, epochs } = history;
+  for (const transaction of transactions) {
+    const { invocation } = transaction;
     const first = invocation.rerunOf === null ? undefined : byId.get(invocation.rerunOf);
-    if (first?.receipt?.kind !== "commit" || receipt?.kind !== "commit") continue;
+    if (first === undefined || !isThere(history, first) || !isThere(history, transaction)) continue;
     // It was reported as lost, and an operator brought its history back. It is then broken, and
     // reported as broken. A failover must not cause this.
     const isBroken = first.reports.some(({ verdict }) => verdict === "broken");

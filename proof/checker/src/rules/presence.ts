@@ -2,11 +2,11 @@
 // transfers.
 import { type Findings } from "../findings.ts";
 import { type Operation, type TxnId } from "../history.ts";
-import { type History, type Transaction, isAborted } from "../model.ts";
+import { type History, type Transaction, isAborted, isThere } from "../model.ts";
 
 export function judgePresence(history: History, findings: Findings): void {
   const state = new Present(history);
-  for (const transaction of history.transactions) judgeEffects(findings, state, transaction);
+  for (const transaction of history.transactions) judgeEffects(history, findings, state, transaction);
   judgeBank(history, findings);
 }
 
@@ -15,16 +15,27 @@ class Present {
   readonly #lists: ReadonlyMap<string, ReadonlySet<number>>;
   readonly #inserted: ReadonlySet<number>;
   readonly #transfers: ReadonlySet<TxnId>;
+  readonly #rows: ReadonlyMap<string, ReadonlySet<number>>;
 
   constructor({ final }: History) {
     this.#lists = new Map(Object.entries(final.lists).map(([key, list]) => [key, new Set(list)]));
     this.#inserted = new Set(final.inserted);
     this.#transfers = new Set(final.transfers.map(({ txn }) => txn));
+    this.#rows = new Map(final.rows?.map(({ key, log }) => [key, new Set(log)]));
   }
 
-  /** Null for an operation without effects. */
-  has(txn: TxnId, operation: Operation): boolean | null {
+  /** Null for an operation without effects, or that may have had none. */
+  has({ invocation: { txn }, rowReads }: Transaction, operation: Operation, at: number): boolean | null {
     switch (operation.f) {
+      case "make":
+        return this.#rows.get(operation.key)?.has(operation.value) ?? false;
+      case "add": {
+        if (this.#rows.get(operation.key)?.has(operation.value) === true) return true;
+        const read = rowReads.find((each) => each.operation === at);
+        // There was no row, or nothing shows whether there was one.
+        const isIdle = read === undefined || (read.log !== null && read.log.length === 0);
+        return operation.how !== "upsert" && isIdle ? null : false;
+      }
       case "append":
       case "readAppend":
         return this.#lists.get(operation.key)?.has(operation.value) ?? false;
@@ -34,18 +45,20 @@ class Present {
         return this.#transfers.has(txn);
       case "read":
       case "sum":
+      case "look":
         return null;
     }
   }
 }
 
-function judgeEffects(findings: Findings, state: Present, transaction: Transaction): void {
+function judgeEffects(history: History, findings: Findings, state: Present, transaction: Transaction): void {
   const { txn, operations, readOnly } = transaction.invocation;
-  const effects = operations.map((operation) => state.has(txn, operation));
+  const effects = operations.map((operation, at) => state.has(transaction, operation, at));
   const there = effects.filter((effect) => effect === true).length;
   const absent = effects.filter((effect) => effect === false).length;
   const { receipt } = transaction;
-  const hasReceipt = receipt?.kind === "commit";
+  // Its own, or that of the transaction that brought it back.
+  const hasReceipt = isThere(history, transaction);
   const describe = (which: boolean): string =>
     operations
       .flatMap((operation, at) => (effects[at] === which ? [JSON.stringify(operation)] : []))

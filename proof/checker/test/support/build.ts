@@ -49,6 +49,8 @@ export const append = (key: string, value: number): Operation => ({ f: "append",
 export const readAppend = (key: string, value: number): Operation => ({ f: "readAppend", key, value });
 export const read = (key: string): Operation => ({ f: "read", key });
 export const insert = (value: number): Operation => ({ f: "insert", value });
+export const make = (key: string, value: number): Operation => ({ f: "make", key, value });
+export const add = (key: string, value: number): Operation => ({ f: "add", key, value, how: "silent" });
 export const transfer = (from: number, to: number, amount: number): Operation => {
   return { f: "transfer", from, to, amount };
 };

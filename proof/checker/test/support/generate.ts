@@ -319,7 +319,7 @@ class Generator {
     const own = new Map<string, number[]>();
     return operations.map((operation) => {
       if (operation.f === "sum") return ACCOUNTS * BALANCE;
-      if (!("key" in operation)) return null;
+      if (operation.f !== "append" && operation.f !== "read" && operation.f !== "readAppend") return null;
       const mine = own.get(operation.key) ?? [];
       const shown =
         operation.f === "append" ? null : [...this.#listAt(branch, length, operation.key), ...mine];
