@@ -283,8 +283,8 @@ sim: $(STAMP) ## Play random histories with the tracker's core and whole gateway
 soak: $(STAMP) ## Run load with faults for DURATION_S=300, and report what grows (SCENARIO=steady, tracker-down or overload; ARGS=--help)
 	@$(NODE) proof/soak/cli.ts $(if $(DURATION_S),--duration-s $(DURATION_S)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(ARGS)
 
-chaos: $(STAMP) $(FAKETIME) ## Run real nodes, services and clients under faults, then check every verdict (DURATION_S=60 SEED= RATE= ONLY=kinds KEEP=folder)
-	@$(NODE) proof/chaos/src/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)"
+chaos: $(STAMP) $(FAKETIME) ## Run real nodes, services and clients under faults, then check every verdict (REPLAY=1: lost transactions are kept and brought back; DURATION_S=60 SEED= RATE= ONLY=kinds KEEP=folder)
+	@$(NODE) proof/chaos/src/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)" $(if $(REPLAY),--replay)
 
 chaos-mutants: $(STAMP) ## Put deliberate bugs into the services and run chaos; the checker must find each bug (SEED=1 ONLY=part of a name)
 	@$(NODE) proof/chaos/src/mutants/cli.ts --seed "$(or $(SEED),1)" --only "$(ONLY)"

@@ -24,6 +24,9 @@ export interface Judgement {
   readonly violations: number;
   readonly violations_by_rule: Readonly<Record<string, number>>;
   readonly promises_broken: number;
+  readonly replayed: number;
+  readonly conflicts: number;
+  readonly unrecoverable: number;
   readonly ambiguous: number;
   readonly ambiguous_by_kind: Readonly<Record<string, number>>;
   readonly reads: number;

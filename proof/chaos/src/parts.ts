@@ -35,6 +35,11 @@ export interface Target {
   /** How long the services keep receipts. */
   readonly retentionMs: number;
   /**
+   * Services keep contents: clients have a part of their transactions kept, and an operator brings
+   * lost ones back.
+   */
+  readonly keeps?: boolean;
+  /**
    * Set where services require keys. Clients are divided among the owners, and each owner has
    * endpoints for webhooks on this machine.
    */

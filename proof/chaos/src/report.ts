@@ -24,6 +24,9 @@ export function readable(seed: number, result: ChaosResult): string {
       ["  broken at the strongest level", judgement.broken],
       ["too old for a verdict", judgement.expired],
       ["promises that a failover broke", judgement.promises_broken],
+      ["lost and brought back", judgement.replayed],
+      ["lost, and brought back would conflict", judgement.conflicts],
+      ["lost and unrecoverable", judgement.unrecoverable],
       ["aborted", judgement.aborted],
       ["unknown, and resolved", judgement.unknown_resolved],
       ["without an answer, because the client died", judgement.unanswered],
@@ -51,6 +54,13 @@ export function readable(seed: number, result: ChaosResult): string {
   return lines.join("\n");
 }
 
+/** Only of a run that brings lost transactions back. */
+function classesOf(judgement: ChaosResult["judgement"]): Record<string, number> {
+  if (judgement === null) return {};
+  const { replayed, conflicts, unrecoverable } = judgement;
+  return replayed + conflicts + unrecoverable === 0 ? {} : { replayed, conflicts, unrecoverable };
+}
+
 export function machineReadable(seed: number, { postgres, judgement, faults, error }: ChaosResult): string {
   return JSON.stringify({
     seed,
@@ -65,6 +75,7 @@ export function machineReadable(seed: number, { postgres, judgement, faults, err
     violations: judgement?.violations ?? null,
     promises_broken: judgement?.promises_broken ?? null,
     deliveries: judgement?.deliveries ?? null,
+    ...classesOf(judgement),
     ...(error !== null && { error }),
   });
 }

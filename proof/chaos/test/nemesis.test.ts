@@ -183,7 +183,15 @@ test("the epochs of a node whose history is given up are recorded, if it answers
   const system = { cluster: { nodes, query } } as unknown as System;
   try {
     const say = (): void => undefined;
-    const world = new World({ system, rules: LEVELS, primary: "east", log, say, apiKey: undefined });
+    const world = new World({
+      system,
+      rules: LEVELS,
+      primary: "east",
+      log,
+      say,
+      apiKey: undefined,
+      replays: false,
+    });
     await world.settled("europe");
     assert.deepEqual((await readRecorded(dir)).epochs, []);
     await world.settled("west");

@@ -50,6 +50,27 @@ test("everything is planned that anomalies show in, and no value twice", () => {
   }
 });
 
+test("with replays a third is kept, and its client does not run again what an operator brings back", () => {
+  let value = 0;
+  const keeping = new Planner({
+    random: new Random("one"),
+    levels: LEVELS,
+    newValue: () => ++value,
+    keeps: true,
+  });
+  const all = Array.from({ length: MANY }, () => keeping.next());
+  const kept = all.filter(({ keep }) => keep);
+  assert.ok(kept.length > MANY / 4 && kept.length < MANY / 2, String(kept.length));
+  const operations = kept.flatMap((plan) => plan.operations);
+  const ways = new Set(operations.map((it) => ("how" in it ? it.how : it.f)));
+  assert.deepEqual([...ways].sort(), ["append", "look", "make", "shown", "silent", "upsert"]);
+  const made = operations.flatMap((it) => (it.f === "make" ? [it.key] : []));
+  for (const key of made)
+    assert.match(key, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/);
+  assert.equal(new Set(made).size, made.length);
+  assert.ok(kept.every(({ onLost, ack }) => onLost !== "rerun" || ack === "durable"));
+});
+
 test("a body that runs again does the same to the same, with values of its own", () => {
   const one = planner("one");
   const plan = one.nextWrite();

@@ -46,6 +46,8 @@ export interface ThreeRegionOptions extends NemesisOptions {
   /** Only these kinds. Default: all. */
   readonly only?: readonly string[];
   readonly apiKey?: string | undefined;
+  /** Lost transactions are brought back. */
+  readonly replays?: boolean;
 }
 
 export class ThreeRegionNemesis implements Nemesis {
@@ -56,12 +58,12 @@ export class ThreeRegionNemesis implements Nemesis {
   #isBroken = false;
 
   constructor(options: ThreeRegionOptions) {
-    const { system, rules, log, say, apiKey } = options;
+    const { system, rules, log, say, apiKey, replays = false } = options;
     const primary = system.cluster.nodes[0]?.id;
     if (primary === undefined) throw new Error("the cluster has no node");
     this.#options = options;
     this.#log = log;
-    this.#world = new World({ system, rules, primary, log, say, apiKey });
+    this.#world = new World({ system, rules, primary, log, say, apiKey, replays });
   }
 
   async run(durationMs: number): Promise<void> {

@@ -47,6 +47,12 @@ const KEYS = {
   TRACKER_WEBHOOK_TIMEOUT_MS: "2000",
 };
 
+const KEEPING = {
+  HIGHWATER_CONTENTS_KEYS: JSON.stringify([
+    { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: randomBytes(32).toString("hex") },
+  ]),
+};
+
 const OWNERS = ["red", "blue"];
 
 const MUTATE = new URL("../mutants/mutate.ts", import.meta.url).href;
@@ -61,11 +67,20 @@ interface ThreeRegions {
   readonly forgets?: boolean;
   /** The wall clocks of services and nodes can be set. */
   readonly hasClocks?: boolean;
+  /** Trackers keep contents, and lost transactions are brought back. */
+  readonly replays?: boolean;
 }
 
 export async function startThreeRegions(
   only?: readonly string[],
-  { mutant, asksReplicas = false, hasKeys = false, forgets = false, hasClocks = false }: ThreeRegions = {},
+  {
+    mutant,
+    asksReplicas = false,
+    hasKeys = false,
+    forgets = false,
+    hasClocks = false,
+    replays = false,
+  }: ThreeRegions = {},
 ): Promise<Rig> {
   const wallClocks = hasClocks ? findFaketime() : undefined;
   const system = await startWithFourGateways({
@@ -75,6 +90,7 @@ export async function startThreeRegions(
       ...ENVIRONMENT,
       ...(hasKeys && KEYS),
       ...(forgets && FORGETS),
+      ...(replays && KEEPING),
       ...(mutant !== undefined && { NODE_OPTIONS: `--import=${MUTATE}`, HIGHWATER_MUTANT: mutant }),
     },
     hasTrackerLinks: true,
@@ -90,6 +106,7 @@ export async function startThreeRegions(
         endpoints: (from) => system.endpoints(from),
         retentionMs: forgets ? SHORT_RETENTION_MS : USUAL_RETENTION_MS,
         query: (node, sql) => cluster.query(node, sql),
+        keeps: replays,
         ...(owners !== undefined && { owners }),
       },
       levels: Object.keys(RULES),
@@ -102,6 +119,7 @@ export async function startThreeRegions(
         apiKey: owners?.[0]?.apiKey,
         system,
         rules: RULES,
+        replays,
         ...(only !== undefined && { only }),
       }),
   };

@@ -23,6 +23,7 @@ const FOLLOWED_LIMIT_MS = 60_000;
  * If the services do not follow a command within this time, the operator reads again which epochs
  * to overrule.
  */
+const REPLAY_LIMIT_MS = 30_000;
 const COMMAND_PATIENCE_MS = 5_000;
 
 const RECEIVED = `SELECT pg_is_in_recovery() AS replica,
@@ -43,6 +44,8 @@ export class World {
   readonly cluster: Cluster;
   readonly rules: Readonly<Record<string, LevelRule>>;
   readonly say: (line: string) => void;
+  /** Lost transactions are brought back. */
+  readonly replays: boolean;
   /** The node whose history counts. */
   primary: string;
   /**
@@ -61,12 +64,14 @@ export class World {
     readonly say: (line: string) => void;
     /** The API key that trackers require. */
     readonly apiKey: string | undefined;
+    readonly replays: boolean;
   }) {
     this.system = options.system;
     this.cluster = options.system.cluster;
     this.rules = options.rules;
     this.primary = options.primary;
     this.say = options.say;
+    this.replays = options.replays;
     this.#log = options.log;
     this.#apiKey = options.apiKey;
   }
@@ -244,6 +249,23 @@ export class World {
     const overrules = [...new Set(answers.flatMap(({ epochs }) => epochs))];
     this.say(`authorizes ${this.primary}: ${reason}`);
     await this.cluster.authorize(this.primary, reason, { overrules });
+  }
+
+  /** Has the region's gateways bring back what was lost, whatever comes of it. */
+  async replay(region: string): Promise<void> {
+    await Promise.all(
+      this.system.gateways(region).map((gateway) =>
+        fetch(`${gateway.url}/v1/lost/replay`, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify({ dryRun: false, independent: "all" }),
+          signal: AbortSignal.timeout(REPLAY_LIMIT_MS),
+        }).then(
+          (response) => response.text(),
+          () => undefined,
+        ),
+      ),
+    );
   }
 
   /**

@@ -153,25 +153,25 @@ export class Client {
   }
 
   #makeActors(): Actor[] {
-    const { name, levels, endpoints } = this.#options;
+    const { name, levels, endpoints, keeps } = this.#options;
     const level = usualLevel(levels);
     const clients = TIMEOUTS.map(
       (timeouts) => new Highwater({ endpoints, level, ...timeouts, ...credential() }),
     );
     this.#clients.push(...clients);
     const actors: Actor[] = [];
-    const parts = (client: string, hw: Highwater) => ({
+    const parts = (client: string, hw: Highwater, keeps = false) => ({
       shared: this.#shared,
       client,
       hw,
       level,
       random: this.#random(`${client}/pace`),
-      planner: this.#planner(client),
+      planner: this.#planner(client, keeps),
     });
     for (const [number, hw] of clients.entries()) {
       for (let line = 0; line < SESSIONS + LOOSE; line++) {
         const client = `${name}/sdk${String(number)}/${String(line)}`;
-        actors.push(new SdkActor({ ...parts(client, hw), session: line < SESSIONS ? client : null }));
+        actors.push(new SdkActor({ ...parts(client, hw, keeps), session: line < SESSIONS ? client : null }));
       }
     }
     const [hw] = clients;
@@ -195,7 +195,7 @@ export class Client {
 
   #made = 0;
 
-  #planner(client: string): Planner {
+  #planner(client: string, keeps: boolean): Planner {
     const { ordinal, levels } = this.#options;
     const first = (ordinal * ACTORS_MAX + this.#made++) * VALUES_PER_ACTOR;
     let values = 0;
@@ -203,6 +203,7 @@ export class Client {
       random: this.#random(`${client}/plan`),
       levels,
       newValue: () => first + ++values,
+      keeps,
     });
   }
 }

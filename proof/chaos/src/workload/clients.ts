@@ -35,6 +35,7 @@ export async function clientOptionsOf(options: WorkloadOptions): Promise<ClientO
       owner: owners[ordinal % owners.length],
       listenAs: owners,
       retentionMs: target.retentionMs,
+      keeps: target.keeps === true,
       rate: rate / regions.length,
       endpoints: beginningWith(
         regions.slice(0, ordinal).filter((other) => other === region).length,

@@ -32,6 +32,8 @@ export async function readFinalState(
     inserted: await read("inserted"),
     transfers: await read("transfers"),
     receipts: await read("receipts"),
+    rows: await read("rows"),
+    redone: await read("redone"),
     expiry: await read("expiry"),
     epochs: [
       ...own.map((epoch) => ({ ...epoch, inHistory: true })),

@@ -8,6 +8,7 @@ import { useApiKey } from "./credential.ts";
 import { readFinalState } from "./final-state.ts";
 import { Journal } from "./journal.ts";
 import { epochsOf } from "./listener.ts";
+import { Operator } from "./operator.ts";
 import { readRecorded } from "./recorded.ts";
 import { ACCOUNTS, BALANCE } from "./schema.ts";
 import { askFinalVerdicts, resolveUnknowns } from "./settle.ts";
@@ -31,25 +32,38 @@ export async function startWorkload(options: WorkloadOptions): Promise<Workload>
     levels,
     retentionMs: target.retentionMs,
     bank: { accounts: ACCOUNTS, balance: BALANCE },
+    ...(target.keeps === true && { replays: true }),
   });
   const webhooks = target.owners === undefined ? null : await Webhooks.start(options, journal);
+  const operator =
+    target.keeps === true
+      ? new Operator({
+          journal,
+          seed,
+          levels,
+          endpoints: await target.endpoints(home),
+          trackers: trackersOf(target),
+        })
+      : null;
   const clients = new Clients(options, await clientOptionsOf(options));
   try {
     // After the endpoints, so that these are as safe as the tables.
     await createTables({ endpoints: await target.endpoints(home), level, journal });
     await clients.start();
+    operator?.start();
   } catch (error) {
     await clients.close();
     await webhooks?.close();
     throw error;
   }
-  return new RunningWorkload(options, { journal, clients, webhooks });
+  return new RunningWorkload(options, { journal, clients, webhooks, operator });
 }
 
 interface Parts {
   readonly journal: Journal;
   readonly clients: Clients;
   readonly webhooks: Webhooks | null;
+  readonly operator: Operator | null;
 }
 
 class RunningWorkload implements Workload {
@@ -57,26 +71,29 @@ class RunningWorkload implements Workload {
   readonly #journal: Journal;
   readonly #clients: Clients;
   readonly #webhooks: Webhooks | null;
+  readonly #operator: Operator | null;
 
-  constructor(options: WorkloadOptions, { journal, clients, webhooks }: Parts) {
+  constructor(options: WorkloadOptions, { journal, clients, webhooks, operator }: Parts) {
     this.#options = options;
     this.#journal = journal;
     this.#clients = clients;
     this.#webhooks = webhooks;
+    this.#operator = operator;
   }
 
   get progress(): Progress {
     return this.#clients.progress;
   }
 
-  stop(): Promise<void> {
-    return this.#clients.stop();
+  async stop(): Promise<void> {
+    await Promise.all([this.#clients.stop(), this.#operator?.stop()]);
   }
 
   async settle(primary: string): Promise<FinalState> {
     const { target, dir, levels } = this.#options;
     await this.#webhooks?.behave();
     await this.#clients.finish();
+    await this.#operator?.finish();
     const recorded = await readRecorded(dir);
     const trackers = trackersOf(target);
     const endpoints = await target.endpoints(target.regions[0] ?? "");
@@ -101,7 +118,7 @@ class RunningWorkload implements Workload {
   }
 
   async close(): Promise<void> {
-    await this.#clients.close();
+    await Promise.all([this.#clients.close(), this.#operator?.stop()]);
     await this.#webhooks?.close();
     this.#journal.close();
   }

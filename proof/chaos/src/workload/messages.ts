@@ -18,6 +18,7 @@ export interface ClientOptions {
   /** The owner of its transactions. */
   readonly owner: Owner | undefined;
   readonly retentionMs: number;
+  readonly keeps: boolean;
   /** Transactions a second of this process. */
   readonly rate: number;
   /** As clients at this process's place see them, nearest first. */

@@ -1,7 +1,7 @@
 // Plans what a client does, from its seed alone: the operations of each transaction and how it
 // runs.
 import { type Level, type Operation, type TxnId } from "@highwater/checker";
-import { ACCOUNTS } from "./schema.ts";
+import { ACCOUNTS, SHARED_ROWS } from "./schema.ts";
 import { type Random } from "./random.ts";
 
 export interface Plan {
@@ -17,6 +17,8 @@ export interface Plan {
    * must never run.
    */
   readonly onLost: "rerun" | "resend" | "accept";
+  /** Trackers are to keep its contents. */
+  readonly keep: boolean;
   /** Further levels at which the client waits for durability. */
   readonly alsoAt: readonly Level[];
 }
@@ -38,6 +40,8 @@ export interface PlannerOptions {
   readonly levels: readonly Level[];
   /** A value that no other operation uses. */
   readonly newValue: () => number;
+  /** A part of the transactions is kept, and can be brought back. */
+  readonly keeps?: boolean;
 }
 
 /** How many keys are in use at a time. A few of them get most of the operations. */
@@ -50,22 +54,32 @@ const SKEW = 1.6;
 const TRANSACTIONS_PER_GENERATION = 40;
 const OPERATIONS_MAX = 4;
 const AMOUNT_MAX = 10;
+const KEPT = 0.35;
+/** Rows that it has made and adds to. */
+const OWN_ROWS = 12;
+const UUID_BYTES = 16;
+/** A dozen of the shared rows gets half of what they get. */
+const ROW_SKEW = 3;
 
 const KINDS = { list: 52, mixed: 10, reads: 14, transfer: 14, sum: 4, insert: 6 } as const;
 const ON_LOST = { rerun: 5, resend: 3, accept: 2 } as const;
+const ROW_OPERATIONS = { make: 30, add: 55, look: 15 } as const;
+const ADD_HOW = { shown: 42, silent: 42, upsert: 16 } as const;
 const LIST_OPERATIONS = { read: 35, append: 40, readAppend: 25 } as const;
 
 export class Planner {
   readonly #options: PlannerOptions;
   #planned = 0;
+  #ownRows: readonly string[] = [];
 
   constructor(options: PlannerOptions) {
     this.#options = options;
   }
 
   next(): Plan {
-    const { random } = this.#options;
+    const { random, keeps = false } = this.#options;
     this.#planned += 1;
+    if (keeps && random.chance(KEPT)) return this.#nextKept();
     const kind = random.weighted(KINDS);
     const readOnly = kind === "reads" || kind === "sum";
     return {
@@ -113,7 +127,37 @@ export class Planner {
       alsoAt,
       isDuplicated: false,
       onLost: "accept",
+      keep: false,
     };
+  }
+
+  /** A plan that can be brought back, unless a list keeps it from that. */
+  #nextKept(): Plan {
+    const { random, newValue } = this.#options;
+    const operations = this.#some(() => this.#rowOperation());
+    if (operations.every(({ f }) => f === "look"))
+      operations.push({ f: "add", key: random.pick(SHARED_ROWS), value: newValue(), how: "silent" });
+    if (random.chance(0.06)) operations.push({ f: "append", key: this.#key(), value: newValue() });
+    const choices = this.#choices(false);
+    // Who brings it back is the operator. Only a client whose own request is answered as lost runs
+    // it again.
+    const onLost = choices.onLost === "rerun" && choices.ack === "commit" ? "accept" : choices.onLost;
+    return { operations, readOnly: false, isolation: "serializable", ...choices, onLost, keep: true };
+  }
+
+  #rowOperation(): Operation {
+    const { random, newValue } = this.#options;
+    const f = random.weighted(ROW_OPERATIONS);
+    if (f === "make") {
+      const hex = Array.from({ length: UUID_BYTES }, () => random.below(256).toString(16).padStart(2, "0"));
+      const key = hex.join("").replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, "$1-$2-4$3-8$4-$5");
+      this.#ownRows = [key, ...this.#ownRows].slice(0, OWN_ROWS);
+      return { f, key, value: newValue() };
+    }
+    const isOwn = this.#ownRows.length > 0 && random.chance(0.5);
+    const shared = SHARED_ROWS[Math.floor(SHARED_ROWS.length * random.next() ** ROW_SKEW)] ?? "";
+    const key = isOwn ? random.pick(this.#ownRows) : shared;
+    return f === "look" ? { f, key } : { f, key, value: newValue(), how: random.weighted(ADD_HOW) };
   }
 
   /** The same body with new values, so that every reader knows which run it sees. */
@@ -145,7 +189,7 @@ export class Planner {
     }
   }
 
-  #choices(readOnly: boolean): Pick<Plan, "ack" | "level" | "isDuplicated" | "onLost" | "alsoAt"> {
+  #choices(readOnly: boolean): Pick<Plan, "ack" | "level" | "isDuplicated" | "onLost" | "alsoAt" | "keep"> {
     const { random, levels } = this.#options;
     const usual = usualLevel(levels);
     const strongest = levels.at(-1) ?? usual;
@@ -156,6 +200,7 @@ export class Planner {
       level,
       isDuplicated: random.chance(0.06) && !readOnly,
       onLost: random.weighted(ON_LOST),
+      keep: false,
       alsoAt: random.chance(0.15) ? levels.filter((other) => other !== level) : [],
     };
   }

@@ -5,6 +5,12 @@ import { type Operation, type Shown, type TxnId } from "@highwater/checker";
 export const ACCOUNTS = 12;
 export const BALANCE = 1_000;
 
+/** Rows that every client writes to; the others are its own. */
+export const SHARED_ROWS: readonly string[] = Array.from(
+  { length: 120 },
+  (_, at) => `c4a05000-0000-4000-8000-${String(at).padStart(12, "0")}`,
+);
+
 export interface Statement {
   readonly sql: string;
   readonly params?: readonly (string | number)[];
@@ -21,9 +27,11 @@ export const CREATE_TABLES: readonly Statement[] = [
     sql: "CREATE TABLE chaos_transfer (txn uuid NOT NULL, source int NOT NULL, target int NOT NULL, amount int8 NOT NULL)",
   },
   { sql: "CREATE TABLE chaos_set (value int8 NOT NULL, txn uuid NOT NULL)" },
+  { sql: "CREATE TABLE chaos_row (id uuid PRIMARY KEY, count int8 NOT NULL, log int8[] NOT NULL)" },
   {
     sql: `INSERT INTO chaos_account SELECT id, ${String(BALANCE)} FROM generate_series(0, ${String(ACCOUNTS - 1)}) AS id`,
   },
+  { sql: `INSERT INTO chaos_row VALUES ${SHARED_ROWS.map((id) => `('${id}', 0, '{}')`).join(", ")}` },
 ];
 
 /** Reads everything that was written, each as one JSON text. */
@@ -33,6 +41,10 @@ export const FINAL_QUERIES = {
   inserted: "SELECT coalesce(json_agg(value ORDER BY value), '[]')::text AS data FROM chaos_set",
   transfers: `SELECT coalesce(json_agg(json_build_object('txn', txn, 'from', source, 'to', target, 'amount', amount)), '[]')::text AS data
     FROM chaos_transfer`,
+  rows: `SELECT coalesce(json_agg(json_build_object('key', id, 'count', count, 'log', log)), '[]')::text AS data
+    FROM chaos_row`,
+  redone:
+    "SELECT coalesce(json_agg(json_build_object('root', root, 'txn', id)), '[]')::text AS data FROM highwater.redo",
   receipts: `SELECT coalesce(json_agg(json_build_object('txn', id, 'kind', kind, 'epoch', epoch)), '[]')::text AS data
     FROM highwater.receipt`,
   /** Read after the receipts: one that expires in between counts as expired but present. */
@@ -64,6 +76,15 @@ const pay = (account: number, amount: number): Statement => ({
   params: [amount, account],
 });
 
+const UPDATE_ROW = "UPDATE chaos_row SET count = count + 1, log = log || $2::int8 WHERE id = $1::uuid";
+const ADD = {
+  shown: `${UPDATE_ROW} RETURNING log`,
+  // Equal answers prove nothing here: only who wrote the row last keeps it from being run again.
+  silent: `${UPDATE_ROW} RETURNING id`,
+  upsert: `INSERT INTO chaos_row AS present (id, count, log) VALUES ($1::uuid, 1, ARRAY[$2::int8])
+    ON CONFLICT (id) DO UPDATE SET count = present.count + 1, log = present.log || excluded.log RETURNING log`,
+} as const;
+
 function stepOf(operation: Operation, txn: TxnId): Step {
   switch (operation.f) {
     case "read":
@@ -88,6 +109,19 @@ function stepOf(operation: Operation, txn: TxnId): Step {
       const sql = "INSERT INTO chaos_set (value, txn) VALUES ($1::int8, $2::uuid)";
       return { statements: [{ sql, params: [operation.value, txn] }], shows: null };
     }
+    case "make": {
+      const sql = "INSERT INTO chaos_row (id, count, log) VALUES ($1::uuid, 1, ARRAY[$2::int8])";
+      return { statements: [{ sql, params: [operation.key, operation.value] }], shows: null };
+    }
+    case "add": {
+      const { key, value, how } = operation;
+      return { statements: [{ sql: ADD[how], params: [key, value] }], shows: 0 };
+    }
+    case "look":
+      return {
+        statements: [{ sql: "SELECT log FROM chaos_row WHERE id = $1::uuid", params: [operation.key] }],
+        shows: 0,
+      };
   }
 }
 
@@ -107,6 +141,8 @@ export function shownBy(operations: readonly Operation[], results: readonly Valu
     const text = rows[0]?.[0] ?? null;
     // Without a row the list is empty.
     if (text === null) return operation.f === "sum" ? 0 : [];
-    return JSON.parse(text) as Shown;
+    if (operation.f === "add" && operation.how === "silent") return null;
+    // An array of the database, {1,2}.
+    return JSON.parse(text.startsWith("{") ? `[${text.slice(1, -1)}]` : text) as Shown;
   });
 }

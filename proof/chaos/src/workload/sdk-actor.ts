@@ -100,6 +100,7 @@ export class SdkActor implements Actor {
       after: null,
       operations,
       metadata: metadataOf(txn),
+      ...(plan.keep && { keep: true }),
     });
     const send = this.#sender(plan, txn, ofSession !== null);
     const [one, other] = await Promise.all(plan.isDuplicated ? [send(), send()] : [send()]);
@@ -116,7 +117,8 @@ export class SdkActor implements Actor {
         txn,
         levels: [level, ...plan.alsoAt],
         onLost: () => {
-          this.#onLost(plan, txn);
+          // Who brings back what was answered and kept is the operator.
+          if (!plan.keep || plan.onLost !== "rerun") this.#onLost(plan, txn);
         },
       });
     }
@@ -146,6 +148,7 @@ export class SdkActor implements Actor {
       isolation: "serializable",
       readOnly: plan.readOnly,
       metadata: metadataOf(txn),
+      ...(plan.keep && { keep: true }),
     };
     return async () => {
       try {

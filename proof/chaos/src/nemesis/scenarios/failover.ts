@@ -121,6 +121,49 @@ export const FAILOVER: readonly Scenario[] = [
     },
   },
   {
+    // The second primary fails while gateways bring back what the first one's failure has lost. The
+    // third has none of that.
+    kind: "failover_during_replay",
+    oneIn: 1,
+    needs: ["network"],
+    impossible: ({ replays }) => Promise.resolve(replays ? null : "nothing is kept (REPLAY=1)"),
+    run: async (stage) => {
+      const { world, random } = stage;
+      const first = world.primary;
+      stage.aim(first);
+      const linkOf = (one: string, other: string) =>
+        world.cluster.link(world.regionOf(one), world.regionOf(other));
+      try {
+        await Promise.all(world.replicas.map((id) => linkOf(first, id).cut()));
+        await pause(random.between(1_000, 3_000));
+        await world.cluster.kill(first);
+        const observed = await world.observe();
+        await world.promote(best(observed), observed, { kind: "promotion", command: byCommand(stage) });
+      } finally {
+        await world.cluster.healAll();
+      }
+      await world.followed();
+      const second = world.primary;
+      const third = world.replicas.find((id) => !world.suspects.has(id));
+      if (third === undefined) throw new Error("the other replica cannot follow");
+      await world.caughtUp(third);
+      let replaying = Promise.resolve();
+      try {
+        await linkOf(second, third).cut();
+        replaying = world.replay(world.regionOf(second));
+        await Promise.race([replaying, pause(random.between(200, 2_500))]);
+        await world.cluster.kill(second);
+        await world.promote(third, await world.observe(), { kind: "promotion" });
+      } finally {
+        await world.cluster.healAll();
+      }
+      await world.followed();
+      await replaying;
+      await degraded(stage);
+      await world.mend();
+    },
+  },
+  {
     kind: "zombie_primary",
     oneIn: 1,
     needs: ["network"],
