@@ -13,13 +13,18 @@ const RATE = 60;
 const RUNS = 3;
 
 /** The rules that the mutant violated; null when no run violated any. */
-async function caughtBy({ name, faults }: Mutant, seed: number): Promise<readonly string[] | null> {
+async function caughtBy({ name, faults, replays }: Mutant, seed: number): Promise<readonly string[] | null> {
   for (let run = 0; run < RUNS; run++) {
     const { judgement, error } = await runChaos({
       seed: seed + run,
       durationMs: DURATION_MS,
       rate: RATE,
-      startRig: () => startThreeRegions(faults, { mutant: name, hasKeys: name.includes("webhook") }),
+      startRig: () =>
+        startThreeRegions(faults, {
+          mutant: name,
+          hasKeys: name.includes("webhook"),
+          replays: replays === true,
+        }),
       startWorkload,
       say: () => undefined,
     });

@@ -8,6 +8,8 @@ export interface Mutant {
   readonly patch: SourcePatch;
   /** Kinds of faults that expose it. */
   readonly faults: readonly string[];
+  /** Only a run in which lost transactions are brought back exposes it. */
+  readonly replays?: true;
 }
 
 const authority = (file: string): string => `packages/authority/src/${file}.ts`;
@@ -15,7 +17,52 @@ const store = (file: string): string => `packages/store/src/${file}.ts`;
 const gateway = (file: string): string => `services/txn-gateway/src/${file}.ts`;
 const tracker = (file: string): string => `services/durability-tracker/src/${file}.ts`;
 
+/** Of bringing lost transactions back. */
+const REPLAYS: readonly Omit<Mutant, "faults" | "replays">[] = [
+  {
+    name: "a replay does not name its root",
+    patch: {
+      file: gateway("replay/run"),
+      find: "[, ...all] = await open.run([root, ...asked.flat()], signal);",
+      replace: '[, ...all] = await open.run([{ sql: "SELECT 1" }, ...asked.flat()], signal);',
+    },
+  },
+  {
+    name: "a replay writes over newer rows",
+    patch: {
+      file: gateway("replay/run"),
+      find: 'if (before?.rows[0] !== undefined && before.rows[0][0] !== "t") return "changed";',
+      replace: "",
+    },
+  },
+  {
+    name: "a replay may have another result",
+    patch: {
+      file: gateway("replay/run"),
+      find: "if (lost.command !== redone.command || lost.rowCount !== redone.rowCount || lost.digest !== redone.digest)",
+      replace: "if (lost.command !== redone.command)",
+    },
+  },
+  {
+    name: "a replay brings back a safe transaction that was not answered",
+    patch: {
+      file: gateway("replay/replay"),
+      find: 'if (contents.ack === "durable" && answered !== "yes")',
+      replace: 'if (contents.ack === "durable" && answered === ("" as string))',
+    },
+  },
+  {
+    name: "conflicts of a replay are not reported",
+    patch: {
+      file: gateway("replay/replay"),
+      find: "const transactions = mine.map(",
+      replace: 'const transactions = mine.filter(({ end }) => end?.outcome !== "conflict").map(',
+    },
+  },
+];
+
 export const MUTANTS: readonly Mutant[] = [
+  ...REPLAYS.map((each) => ({ ...each, faults: ["failover_during_replay"], replays: true as const })),
   {
     name: "the wire releases an answer on the mark of an older position",
     patch: {
