@@ -48,6 +48,11 @@ export interface NodeReport {
   /** An operator's command that names this node as the primary and has not been carried out yet. */
   readonly command: OperatorCommand | null;
   readonly serverTimeMs: number;
+  /**
+   * For so long at most gateways admit no write in the current epoch, because lost transactions are
+   * brought back first. Absent or null: they do.
+   */
+  readonly heldMs?: number | null;
 }
 
 /** The nodes, and how to ask each for its report. Every store implements it. */

@@ -2,7 +2,7 @@
 import Type, { type Static } from "typebox";
 import { TransactionEventData } from "./durability.ts";
 import { about, closed, texts } from "./schema-helpers.ts";
-import { Isolation, OffsetText, OwnerText, Statement, Uuid } from "./schemas.ts";
+import { Isolation, OffsetText, OnLost, OwnerText, Statement, Uuid } from "./schemas.ts";
 
 export const CONTENTS_LIMITS = {
   /** Of the sealed contents of one transaction, as base64url. */
@@ -80,6 +80,7 @@ export const KeptContents = Type.Object(
           "Its client waited until it was durable, so it was lost before the client was answered. Absent: it was answered at its commit.",
       }),
     ),
+    onLost: Type.Optional(OnLost),
     redoOf: Type.Optional(about(Uuid, "The lost transaction that this one has brought back.")),
     digest: Type.Union([Digest, Type.Null()], {
       description:
@@ -141,7 +142,14 @@ export const LostDetails = Type.Object(
 );
 export type LostDetails = Static<typeof LostDetails>;
 
-export const SealedLostRequest = Type.Object({ after: Type.Integer({ minimum: 0 }) }, closed);
+export const SealedLostRequest = Type.Object(
+  {
+    after: Type.Integer({ minimum: 0 }),
+    /** Asks whether all losses up to this epoch are listed. */
+    epoch: Type.Optional(Uuid),
+  },
+  closed,
+);
 
 /** A page of the answer of a tracker to a gateway that replays. */
 export const SealedLost = Type.Object(
@@ -158,6 +166,8 @@ export const SealedLost = Type.Object(
     ),
     /** Null: there are no more. */
     next: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
+    /** The tracker follows the epoch of the question, and has listed all kept losses before it. */
+    isComplete: Type.Optional(Type.Boolean()),
   },
   closed,
 );

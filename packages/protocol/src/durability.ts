@@ -3,7 +3,7 @@
 import Type, { type Static } from "typebox";
 import { closed } from "./schema-helpers.ts";
 import { AmountText, Unit } from "./value.ts";
-import { LevelName, Metadata, OffsetText, OwnerText, StallEvent, Uuid, Verdict } from "./schemas.ts";
+import { LevelName, Metadata, OffsetText, OwnerText, Redo, StallEvent, Uuid, Verdict } from "./schemas.ts";
 
 export const DURABILITY_EVENT_TYPES = [
   "transaction.lost",
@@ -48,6 +48,7 @@ export const TransactionEventData = Type.Object(
     ),
     retriedIn: Type.Optional({ ...Uuid, description: "The epoch in which the same id committed again." }),
     metadata: Type.Optional(Metadata),
+    redo: Type.Optional(Redo),
     details: Type.Optional(
       Type.String({
         description:

@@ -340,7 +340,7 @@ export const ERRORS = {
     title: "The transaction was committed, and a failure discarded it; use a new id.",
     cause:
       "The transaction committed, and a failover discarded it before it was durable. None of its changes exist, and its id can never commit.",
-    fix: "Run the whole body again with a new id if its effect is still wanted. With `ack: durable` the gateway answers only when a failover cannot discard the transaction.",
+    fix: "If `redo` is `service`, do nothing: the service brings it back. Otherwise run the whole body again with a new id if its effect is still wanted. With `ack: durable` the gateway answers only when a failover cannot discard the transaction.",
     example: { ...ABOUT },
   }),
   epoch_changed: entry(503, "not_applied", "wait", {

@@ -7,6 +7,7 @@ export * from "./problem.ts";
 export * from "./headers.ts";
 export { type Evidence, EvidenceBody } from "./problem-details.ts";
 export * from "./problem-schema.ts";
+export * from "./redo.ts";
 export * from "./schemas.ts";
 export * from "./value.ts";
 export * from "./announcements.ts";

@@ -1,7 +1,7 @@
 // The schemas of what an error's body has beyond the class of its code.
 import Type, { type Static } from "typebox";
 import { about, closed, texts } from "./schema-helpers.ts";
-import { LevelName, OffsetText, Position, TokenText } from "./schemas.ts";
+import { LevelName, OffsetText, Position, Redo, TokenText } from "./schemas.ts";
 
 export const EvidenceBody = Type.Object(
   {
@@ -60,6 +60,7 @@ export const Details = Type.Partial(
       EvidenceBody,
       "For a refused statement: the data that the refusal rests on. An SDK's `hw.promise(error.evidence.token).durable()` waits for it.",
     ),
+    redo: about(Redo, "For a lost transaction. Absent: its client may run it again."),
     open: Type.Boolean({ description: "For an interactive transaction: true if it is still open." }),
   }),
 );

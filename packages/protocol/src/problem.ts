@@ -37,7 +37,8 @@ export class HighwaterError extends Error {
       title,
       status,
       code: this.code,
-      retry,
+      // What the service brings back must not be run again.
+      retry: this.details.redo === undefined ? retry : "never",
       ...this.details,
       outcome: this.outcome,
     };

@@ -180,6 +180,16 @@ export const Keep = Type.Boolean({
     "True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: GATEWAY_KEEP.",
 });
 
+export const OnLost = Type.Literal("replay", {
+  description:
+    "`replay`: if a failover loses the transaction, the gateways bring it back before they admit writes, and its client must not run it again. Implies `keep`. Has no effect with `ack: durable`, because such a client learns of the loss itself.",
+});
+
+export const Redo = Type.Literal("service", {
+  description:
+    "The service brings the lost transaction back, as its request asked with `onLost: replay`. Do not run it again.",
+});
+
 /** How a transaction runs. */
 const ExecutionFields = {
   isolation: Type.Optional(Isolation),
@@ -240,6 +250,7 @@ export const TransactionRequest = Type.Object(
     maxDelayMs: Type.Optional(MaxDelayMs),
     metadata: Type.Optional(Metadata),
     keep: Type.Optional(Keep),
+    onLost: Type.Optional(OnLost),
     atRisk: Type.Optional(ValueAtRisk),
   },
   closed,
@@ -255,6 +266,7 @@ export const BeginRequest = Type.Object(
     maxDelayMs: Type.Optional(MaxDelayMs),
     metadata: Type.Optional(Metadata),
     keep: Type.Optional(Keep),
+    onLost: Type.Optional(OnLost),
     atRisk: Type.Optional(ValueAtRisk),
   },
   closed,
@@ -407,6 +419,7 @@ export const TransactionStateResponse = Type.Object(
     position: Type.Optional(about(Position, "Position of a committed transaction.")),
     level: Type.Optional(about(LevelName, "The level that `state` refers to, if it refers to one.")),
     achieved: Achieved,
+    redo: Type.Optional(Redo),
     marks: NewestMarks,
   },
   { ...closed, description: "The state of an id." },
@@ -462,6 +475,7 @@ export const TokenVerdict = Type.Object(
         "For `lost` and `broken`: the strongest level that the published tombstone had reached.",
       ),
     ),
+    redo: Type.Optional(Redo),
   },
   { ...closed, description: "The verdict on one transaction at one level." },
 );

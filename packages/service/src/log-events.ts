@@ -50,6 +50,8 @@ const GATEWAY = {
     announcements_not_delivered: "The gateway stopped before any tracker had these announcements.",
   },
   warn: {
+    replay_failed:
+      "Lost transactions with `onLost` could not be brought back before the writes of `epoch`. Tried again while these are held back; then an operator has to do it.",
     outcome_unknown: "The connection broke during COMMIT. The gateway settles the transaction's id.",
     outcome_not_settled_yet: "The first try to settle an id failed. It is retried.",
     announcements_held_up:
@@ -70,6 +72,8 @@ const GATEWAY = {
     role_unprotected: "A database role of a key has rights that it should not have.",
   },
   info: {
+    replayed_before_writes:
+      "Before the writes of `epoch`, lost transactions with `onLost` were brought back (`replayed`). Others were `conflicts` or `unrecoverable`, and the time was over before those that are `left`.",
     wire_listening: "The gateway accepts clients of PostgreSQL on this port.",
     outcome_settled: "An unknown outcome was settled; `resolution` says how.",
     announcements_resumed: "A tracker takes announcements again.",

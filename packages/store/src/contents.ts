@@ -20,6 +20,14 @@ export interface RecordedReplay {
   readonly ids: readonly string[];
 }
 
+export interface ReplayTurn {
+  readonly epoch: string;
+  readonly gateway: string;
+  readonly turnMs: number;
+  /** A turn that has ended is left to others for so long. */
+  readonly patienceMs: number;
+}
+
 /** Each call rejects when the node cannot be asked in time. */
 export interface ContentsStore {
   /** Enters the reading into the audit log. */
@@ -30,6 +38,14 @@ export interface ContentsStore {
   recordReplay(node: string, replay: RecordedReplay, act: Act): Promise<void>;
   /** By place: the id of the transaction that has brought it back, or null. */
   redone(node: string, roots: readonly ReceiptKey[]): Promise<readonly (string | null)[]>;
+  /**
+   * Takes the turn to bring lost transactions back before the epoch's writes, or keeps it, for so
+   * long. Returns the epochs, the newest first, in which no write can have been admitted; null if
+   * another gateway has the turn, or nothing is held any more.
+   */
+  takeTurn(node: string, turn: ReplayTurn): Promise<readonly string[] | null>;
+  /** Gateways admit the writes of the epoch from now on. */
+  endHold(node: string, epoch: string): Promise<void>;
   readErasures(node: string): Promise<readonly ContentsErasure[]>;
   close(): void;
 }

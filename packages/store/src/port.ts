@@ -107,6 +107,11 @@ export interface MintRequest {
    * transaction got is handed out again. 0 or absent: none is.
    */
   readonly sequenceReserve?: number;
+  /**
+   * For so long at most gateways admit no write in the epoch, because lost transactions are brought
+   * back first. 0 or absent: they do at once.
+   */
+  readonly replayHoldMs?: number;
   /** Called for each part of the sequences. */
   readonly onReserved?: (reserved: Reserved) => void;
 }
@@ -311,6 +316,8 @@ export interface Receipt {
   readonly epoch: EpochId;
   /** The digest of the transaction; 0 for a tombstone. */
   readonly digest: bigint;
+  /** Lost, and another transaction has brought it back. */
+  readonly isRedone?: true;
 }
 
 /**

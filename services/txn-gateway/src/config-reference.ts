@@ -102,6 +102,10 @@ const ABOUT: AboutVariables = {
   GATEWAY_KEEP_WAIT_MS: about(
     "how long the answer of a kept transaction waits until a tracker has its contents on disk; then the answer says `kept: false`",
   ),
+  GATEWAY_REPLAY_INDEPENDENT: about(
+    "what your application declares of transactions with `onLost: replay`, as `independent` of a replay: `none`, `rows` or `all`: [after a loss](../guide/after-a-loss.md#bring-them-back-before-anybody-writes)",
+    "`none`",
+  ),
   GATEWAY_ID_FUTURE_MS: about(
     "how far the time inside an id may be ahead of the database server's clock; a later one gets 400 `id_out_of_window`",
   ),

@@ -5,7 +5,7 @@ import {
   describeAuthority,
   readAuthority,
 } from "@highwater/authority";
-import { type Topology } from "@highwater/protocol";
+import { type ReplayRequest, type Topology } from "@highwater/protocol";
 import {
   DEPLOYMENT_SETTINGS,
   describeSchedule,
@@ -80,6 +80,16 @@ const pgAuth: Setting<"keys" | "passthrough"> = {
     if (value === undefined || value === "" || value === "keys") return "keys";
     if (value === "passthrough") return "passthrough";
     throw new Faults("must be keys or passthrough");
+  },
+};
+
+/** What the application declares of transactions with `onLost`; see ReplayRequest. */
+const replayIndependent: Setting<NonNullable<ReplayRequest["independent"]>> = {
+  variable: "GATEWAY_REPLAY_INDEPENDENT",
+  read: (value) => {
+    if (value === undefined || value === "" || value === "none") return "none";
+    if (value === "rows" || value === "all") return value;
+    throw new Faults("must be none, rows or all");
   },
 };
 
@@ -227,6 +237,7 @@ const SETTINGS = {
   }),
   /** How long an answer waits until a tracker has the contents. */
   keepWaitMs: integer("GATEWAY_KEEP_WAIT_MS", { fallback: 1_000, min: 0, max: 60_000 }),
+  replayIndependent,
   /** How far ahead of the server's clock the time inside an id may be. */
   idFutureMs: integer("GATEWAY_ID_FUTURE_MS", { fallback: 300_000, min: 0, max: 24 * HOUR_MS }),
   /** How long a safe transaction waits if its request does not say. */

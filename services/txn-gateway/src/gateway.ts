@@ -139,6 +139,8 @@ export class Gateway {
     const shared = {
       config,
       deps,
+      finality,
+      keys,
       primary: this.primary,
       marks: this.marks,
       metrics: this.metrics,
@@ -147,10 +149,8 @@ export class Gateway {
       flush: this.#flush,
       settler: this.#settler,
       exposure: this.#exposure,
-      finality,
       memory: this.#memory,
       tokens: this.#tokens,
-      keys,
       rules: this.#rules,
       lookUps: new LookUps(deps.store, this.primary),
       verdicts: this.#verdicts,
@@ -305,6 +305,7 @@ export class Gateway {
       probeIntervalMs: config.probeIntervalMs,
       hasTrackers: config.trackers.length > 0,
       sequenceReserve: config.sequenceReserve,
+      replayHoldMs: config.replayHoldMs,
       trackersSilentMs: () => this.#trackersSilentMs(),
       knownMarks: () => this.marks.known(this.#rules.levels),
       scheduleFault: () => this.scheduleFault,
@@ -318,6 +319,7 @@ export class Gateway {
         if (this.#deps.tracer !== undefined && ended !== null) this.#endCarriedTraces(config);
         this.marks.beginEpoch(this.primary.epochs.ancestry(primaryEpoch.epoch).reverse());
         this.#schedule.wake();
+        void this.replay.automatic.begin(primaryEpoch);
         if (ended === null) return;
         this.interactive.failedOver(primaryEpoch);
         this.#flush.epochEnded(ended.epoch);

@@ -47,6 +47,8 @@ export const DEPLOYMENT_SETTINGS = {
   contentsKeys,
   /** Values by which every sequence is advanced before an epoch begins. */
   sequenceReserve: integer("HIGHWATER_SEQUENCE_RESERVE", { fallback: 10_000, min: 0, max: 1_000_000_000 }),
+  /** How long a new epoch's writes wait at most for lost transactions to be brought back. */
+  replayHoldMs: integer("HIGHWATER_REPLAY_HOLD_MS", { fallback: 0, min: 0, max: 60_000 }),
 } as const;
 
 /** The schedule as a log may show it, without secrets. */

@@ -43,6 +43,9 @@ export const ABOUT_SHARED: AboutVariables = {
   HIGHWATER_SEQUENCE_RESERVE: about(
     "by how many values every sequence is advanced before an epoch begins, so that none which a lost transaction got is handed out again; 0: by none; the same on every gateway and tracker: [after a loss](../guide/after-a-loss.md#sequences)",
   ),
+  HIGHWATER_REPLAY_HOLD_MS: about(
+    "how long the writes of a new epoch wait at most for lost transactions with `onLost: replay` to be brought back; part of the failover time; 0: such transactions are refused; the same on every gateway and tracker: [after a loss](../guide/after-a-loss.md#bring-them-back-before-anybody-writes)",
+  ),
   HIGHWATER_AUTHORITY: about(AUTHORITY, "`ancestry`"),
   HIGHWATER_LEASE_ETCD: about(AUTHORITY, NONE),
   HIGHWATER_LEASE_SCOPE: about(AUTHORITY, NONE),

@@ -6,6 +6,7 @@ import {
   type ContentsStore,
   type ReadContents,
   type RecordedReplay,
+  type ReplayTurn,
 } from "../contents.ts";
 import { type ReceiptKey } from "../port.ts";
 import { actingAs } from "./audit.ts";
@@ -20,6 +21,24 @@ const REPLAY = `SELECT highwater.audit(NULL, 'contents.replay', id, NULL, jsonb_
 /** $1 ids, $2 their tags. */
 const REDONE = `SELECT r.id::text FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY k (id, tag, n)
 LEFT JOIN highwater.redo r ON r.root = k.id AND r.tag = k.tag ORDER BY k.n`;
+
+/**
+ * $1 epoch, $2 gateway, $3 its turn and $4 its patience in milliseconds. An earlier epoch that
+ * ended before its hold admitted no write either.
+ */
+const TAKE_TURN = `WITH RECURSIVE taken AS (
+  UPDATE highwater.replay_hold h SET gateway = $2, turn = clock_timestamp() + $3::int * interval '1 ms'
+  WHERE h.epoch = $1 AND h.ended_at IS NULL AND h.until > clock_timestamp()
+    AND (h.gateway = $2 OR coalesce(h.turn, h.began) < clock_timestamp() - $4::int * interval '1 ms') RETURNING h.epoch, h.began), held AS (
+  SELECT e.id, e.previous, t.began, 1 AS n FROM taken t JOIN highwater.epoch e ON e.id = t.epoch
+  UNION ALL
+  SELECT e.id, e.previous, h.began, l.n + 1 FROM held l JOIN highwater.epoch e ON e.id = l.previous
+  JOIN highwater.replay_hold h ON h.epoch = e.id AND h.ended_at IS NULL AND h.until > l.began)
+SELECT held.id::text FROM held ORDER BY n`;
+
+/** $1 epoch. */
+const END_HOLD =
+  "UPDATE highwater.replay_hold SET ended_at = clock_timestamp() WHERE epoch = $1 AND ended_at IS NULL";
 
 /** $1 owner, $2 milliseconds since 1970. The later mark stands. */
 const ERASE = `INSERT INTO highwater.contents_erasure AS e (owner, through_ms) VALUES ($1::numeric, $2)
@@ -58,6 +77,20 @@ export class PostgresContents implements ContentsStore {
       .of(node)
       .run((client) => client.query<{ id: string | null }>(REDONE, values));
     return rows.map(({ id }) => id);
+  }
+
+  async takeTurn(
+    node: string,
+    { epoch, gateway, turnMs, patienceMs }: ReplayTurn,
+  ): Promise<readonly string[] | null> {
+    const { rows } = await this.#channels
+      .of(node)
+      .run((client) => client.query<{ id: string }>(TAKE_TURN, [epoch, gateway, turnMs, patienceMs]));
+    return rows.length === 0 ? null : rows.map(({ id }) => id);
+  }
+
+  async endHold(node: string, epoch: string): Promise<void> {
+    await this.#channels.of(node).run((client) => client.query(END_HOLD, [epoch]));
   }
 
   async readErasures(node: string): Promise<readonly ContentsErasure[]> {

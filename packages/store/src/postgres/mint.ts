@@ -22,6 +22,7 @@ import {
   CARRY_OUT,
   DROP_SENTINEL,
   EPOCHS,
+  HOLD_WRITES,
   OPEN_EPOCH,
   OPEN_SENTINEL,
   OPENED_EPOCH,
@@ -52,6 +53,7 @@ export interface SentinelRow {
   same_start: boolean;
   in_place: boolean;
   unlogged: boolean;
+  held_ms: number | null;
 }
 
 interface OpenedRow {
@@ -352,8 +354,13 @@ function reserve(
 }
 
 /** Does nothing when another process has replaced the record, or opened it. */
-function open(client: ClientBase, id: string, { command }: MintRequest): Promise<unknown>[] {
+function open(
+  client: ClientBase,
+  id: string,
+  { command, replayHoldMs = 0 }: MintRequest,
+): Promise<unknown>[] {
   return [
+    ...(replayHoldMs === 0 ? [] : [client.query(HOLD_WRITES, [id, replayHoldMs])]),
     client.query(DROP_SENTINEL, [id]),
     client.query(OPEN_SENTINEL, [id]),
     client.query(OPEN_EPOCH, [id]),

@@ -106,7 +106,10 @@ async function readState(client: ClientBase, node: string, { primary, schema }: 
 function report(
   { epochs, position, sentinel, command }: State,
   facts: FactsRow,
-): Pick<NodeReport, "epochs" | "current" | "command" | "flushed" | "applied" | "upstream" | "isFed"> {
+): Pick<
+  NodeReport,
+  "epochs" | "current" | "command" | "flushed" | "applied" | "upstream" | "isFed" | "heldMs"
+> {
   const valid =
     sentinel !== undefined &&
     sentinel.same_start &&
@@ -118,6 +121,7 @@ function report(
     ...position,
     epochs: epochs.map(epochRecord),
     current: valid ? (sentinel.id as EpochId) : null,
+    heldMs: valid ? sentinel.held_ms : null,
     command,
   };
 }

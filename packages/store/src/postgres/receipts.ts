@@ -15,6 +15,7 @@ interface ReceiptRow {
   readonly epoch: EpochId;
   readonly kind: Receipt["kind"];
   readonly digest: string;
+  readonly redone: boolean;
 }
 
 /** Receipts by the number of their keys. */
@@ -191,7 +192,12 @@ async function readReceipts(client: ClientBase, keys: readonly ReceiptKey[]): Pr
     text: RECEIPTS,
     values: columnsOf(keys),
   });
-  return new Map(rows.map(({ n, kind, epoch, digest }) => [n - 1, { kind, epoch, digest: BigInt(digest) }]));
+  return new Map(
+    rows.map(({ n, kind, epoch, digest, redone }) => [
+      n - 1,
+      { kind, epoch, digest: BigInt(digest), ...(redone && { isRedone: true }) },
+    ]),
+  );
 }
 
 function classify(keys: readonly ReceiptKey[], found: Found, window: Window): ReceiptState[] {

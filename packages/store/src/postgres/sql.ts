@@ -115,8 +115,15 @@ const DATABASE_OID = "split_part(pg_relation_filepath('highwater.epoch_sentinel'
 export const SENTINEL = `SELECT s.id::text, s.system_identifier::text,
   s.started_at = pg_postmaster_start_time() AS same_start,
   s.writer = s.xmin AND s.database_oid = ${DATABASE_OID} AS in_place,
-  (SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = 'highwater.epoch_sentinel'::regclass) AS unlogged
+  (SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = 'highwater.epoch_sentinel'::regclass) AS unlogged,
+  (SELECT ceil(extract(epoch FROM h.until - clock_timestamp()) * 1000)::int FROM highwater.replay_hold h
+    WHERE h.epoch = s.id AND h.ended_at IS NULL AND h.until > clock_timestamp()) AS held_ms
 FROM highwater.epoch_sentinel s`;
+
+/** $1 epoch, if it is to be opened and may lack something, $2 milliseconds. */
+export const HOLD_WRITES = `INSERT INTO highwater.replay_hold (epoch, until)
+SELECT e.id, clock_timestamp() + $2::int * interval '1 ms' FROM highwater.epoch e
+WHERE e.id = $1 AND e.start_offset IS NULL AND e.cause NOT IN ('first', 'clean_restart') ON CONFLICT DO NOTHING`;
 
 /**
  * Shown only to roles with pg_read_all_stats. A server that goes through a crash recovery starts
@@ -305,7 +312,8 @@ FROM highwater.witness WHERE epoch = $1::uuid`;
  * the same id with other tags are never read. `kind` as text: its type is another one after the
  * schema was dropped and made anew, and a prepared statement must not notice.
  */
-export const RECEIPTS = `SELECT k.n::int AS n, r.epoch::text, r.digest::text, r.kind::text
+export const RECEIPTS = `SELECT k.n::int AS n, r.epoch::text, r.digest::text, r.kind::text,
+  r.kind = 'lost' AND EXISTS (SELECT FROM highwater.redo d WHERE d.root = k.id AND d.tag = k.tag) AS redone
 FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS k (id, tag, n)
 CROSS JOIN LATERAL (SELECT r.epoch, r.digest, r.kind FROM highwater.receipt r WHERE r.id = k.id AND r.tag = k.tag LIMIT 1) r`;
 

@@ -24,7 +24,14 @@ import {
 import { type Clock, sleep } from "@highwater/runtime";
 import { ContentsKeys, isLogged, type Log, type Principal, type SealedAbout } from "@highwater/service";
 import { type Act, type ContentsStore } from "@highwater/store";
-import { currentEpoch, judge, markIn, type Published, type TrackerState } from "../core/index.ts";
+import {
+  currentEpoch,
+  judge,
+  type Judgement,
+  markIn,
+  type Published,
+  type TrackerState,
+} from "../core/index.ts";
 import { transactionData } from "../events/new-events.ts";
 import {
   type AttemptKey,
@@ -216,15 +223,20 @@ export class Contents {
     }
   }
 
-  /** Contents of ended epochs: marks of the current one do not reach their offsets. */
-  async #judgeOld(): Promise<void> {
+  /**
+   * Contents of ended epochs: marks of the current one do not reach their offsets. Returns whether
+   * some may be lost, and are not known to be.
+   */
+  async #judgeOld(): Promise<boolean> {
     const { file } = this.#options;
     const epoch = currentEpoch(this.#options.state());
-    if (epoch === null) return;
+    if (epoch === null) return true;
+    let isOpen = false;
     for (let after: PendingContents | null = null; ;) {
       const some: readonly PendingContents[] = await file.pendingElsewhere(epoch, after);
       const last = some.at(-1);
-      if (last === undefined) return;
+      if (last === undefined) return isOpen;
+      isOpen ||= some.some((each) => this.#judged(each).some(({ rule }) => rule === "R5 being proven"));
       after = last;
       await file.forget(some.filter((each) => this.#verdictOf(each) === "durable"));
       const lost = some.filter((each) => this.#verdictOf(each) === "lost");
@@ -241,14 +253,16 @@ export class Contents {
     return verdicts.some((verdict) => verdict === "lost" || verdict === "broken") ? "lost" : "pending";
   }
 
-  #verdictsOf({ id, owner, epoch, offset }: PendingContents): TransactionEventData["verdicts"] {
+  #verdictsOf(of: PendingContents): TransactionEventData["verdicts"] {
+    return Object.fromEntries(this.#judged(of).map(({ level, verdict }) => [level, verdict]));
+  }
+
+  #judged({ id, owner, epoch, offset }: PendingContents): readonly (Judgement & { level: string })[] {
     const state = this.#options.state();
     const attempt = epoch as EpochId;
     const position = { epoch: attempt, offset: BigInt(offset) as Offset };
     const token = { id: id as TxnId, owner: BigInt(owner), attempt, kind: "write" as const, position };
-    return Object.fromEntries(
-      state.config.levels.map(({ name }) => [name, judge(state, token, name).verdict]),
-    );
+    return state.config.levels.map(({ name }) => ({ ...judge(state, token, name), level: name }));
   }
 
   #dataOf(of: PendingContents): string {
@@ -331,9 +345,14 @@ export class Contents {
     }
   }
 
-  /** A page of what was lost of all owners, with the contents as their gateway has sealed them. */
-  async listSealed(after: number): Promise<SealedLost> {
+  /**
+   * A page of what was lost of all owners, with the contents as their gateway has sealed them.
+   * `epoch`: says whether all that was kept and lost before it is listed.
+   */
+  async listSealed(after: number, epoch?: string): Promise<SealedLost> {
     const { file } = this.#options;
+    // Asked first: what is found here is on the page, or behind it.
+    const isComplete = epoch === undefined ? undefined : await this.#isComplete(epoch);
     const rows = await file.list({ ...EVERYTHING, after, limit: SEALED_PER_PAGE });
     const lost: SealedLost["lost"] = [];
     let [bytes, next] = [0, rows.at(-1)?.n ?? null];
@@ -348,7 +367,14 @@ export class Contents {
       lost.push({ ...lostOf(row), sealed });
       next = row.n;
     }
-    return { lost, next };
+    return { lost, next, ...(isComplete !== undefined && { isComplete }) };
+  }
+
+  async #isComplete(epoch: string): Promise<boolean> {
+    await this.#listing;
+    // A tracker that does not see the primary may learn of other epochs yet.
+    if (currentEpoch(this.#options.state()) !== epoch || this.#options.primary() === null) return false;
+    return !(await this.#judgeOld());
   }
 
   /**

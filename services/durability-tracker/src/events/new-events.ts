@@ -11,6 +11,8 @@ import {
   type TransactionEventData,
   type TxnId,
   type UnlistedData,
+  withoutRedo,
+  withRedo,
 } from "@highwater/protocol";
 import { type NewEvent } from "@highwater/store";
 import { type BecameDurable, entryKey, type LogPosition, type Published } from "../core/index.ts";
@@ -49,7 +51,7 @@ export function transactionData(published: Published): TransactionEventData {
     rule,
     ...(settledAt === "" ? {} : { settledAt }),
     ...(retriedIn === null ? {} : { retriedIn }),
-    ...(metadata === null ? {} : { metadata: { ...metadata } }),
+    ...withoutRedo(metadata),
   };
 }
 
@@ -68,7 +70,7 @@ function keyName(type: string, rule: string, verdicts: Published["verdicts"]): s
 
 /** What somebody has recorded as broken, as the core knows it. */
 export function peerVerdictOf({ owner, data }: NewEvent): Published {
-  const { id, attempt, position, readOnly, verdicts, rule, settledAt, retriedIn, metadata } =
+  const { id, attempt, position, readOnly, verdicts, rule, settledAt, retriedIn, metadata, redo } =
     data as TransactionEventData;
   const offset = parseOffset(position?.offset ?? "");
   return {
@@ -82,7 +84,7 @@ export function peerVerdictOf({ owner, data }: NewEvent): Published {
     rule,
     settledAt: settledAt ?? "",
     retriedIn: (retriedIn ?? null) as EpochId | null,
-    metadata: metadata ?? null,
+    metadata: redo === undefined ? (metadata ?? null) : withRedo(metadata),
   };
 }
 
@@ -96,7 +98,7 @@ export function durableData(
     ...positionOf(origin),
     verdicts: { [level]: "durable" },
     rule: "R1 mark",
-    ...(metadata === null ? {} : { metadata: { ...metadata } }),
+    ...withoutRedo(metadata),
   };
 }
 

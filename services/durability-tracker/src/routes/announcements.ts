@@ -81,13 +81,13 @@ export function announcementRoutes(
   });
 
   scope.post("/internal/lost", (request): Promise<SealedLost> => {
-    const { after } = bodyOf(request, SealedLostRequest);
+    const { after, epoch } = bodyOf(request, SealedLostRequest);
     // It names the losses of all owners, so keys never open it.
     if (callerOf(request).principal.isEveryOwner !== true)
       throw new HighwaterError("forbidden", {
         detail: "Only gateways may call this, with HIGHWATER_INTERNAL_SECRET.",
       });
-    return contents.listSealed(after);
+    return contents.listSealed(after, epoch?.toLowerCase());
   });
 
   scope.post("/internal/losses", (request): LossesResponse => {

@@ -281,6 +281,7 @@ export class TrackerLoop {
           finalMarks: this.#finalMarks(),
           everywhere: this.#everywhere(),
           sequenceReserve: this.#config.sequenceReserve,
+          replayHoldMs: this.#config.replayHoldMs,
           onReserved: (reserved) => {
             logReserved(log, authority.node, reserved);
           },

@@ -11,6 +11,7 @@ import {
   type TokenVerifier,
   type VerdictsRequest,
   type VerdictsResponse,
+  withoutRedo,
 } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Caller, type Counter, mayReadOf, NOBODY, type Principal } from "@highwater/service";
@@ -23,6 +24,7 @@ import {
   type Judgement,
   levelNames,
   type Token,
+  type TrackerState,
 } from "../core/index.ts";
 import { type TrackerLoop } from "./loop.ts";
 import { currentMarks } from "./stream.ts";
@@ -119,7 +121,7 @@ export class VerdictService {
       if (question.ground !== null && isUnchanged(state, question.ground, level)) return true;
       const judged = this.#judge(question, level);
       if (judged.verdict === "pending") question.ground = groundOf(state, question.token);
-      else answers.set(question.text, answerTo(question, judged, level));
+      else answers.set(question.text, answerTo(question, judged, { level, state }));
       return judged.verdict === "pending";
     };
     let pending: Question[] = [];
@@ -145,7 +147,10 @@ export class VerdictService {
       }
     }
     for (const question of pending)
-      answers.set(question.text, answerTo(question, this.#judge(question, level), level));
+      answers.set(
+        question.text,
+        answerTo(question, this.#judge(question, level), { level, state: this.#loop.state }),
+      );
     for (const { verdict } of answers.values()) this.#verdicts.add(verdict);
     return {
       verdicts: request.tokens.flatMap((text) => answers.get(text) ?? []),
@@ -258,7 +263,14 @@ export class VerdictService {
   }
 }
 
-function answerTo({ text, token }: Question, judged: Judgement, level: string): TokenVerdict {
+function answerTo(
+  { text, token }: Question,
+  judged: Judgement,
+  { level, state }: { readonly level: string; readonly state: TrackerState },
+): TokenVerdict {
+  const isLost = judged.verdict === "lost" || judged.verdict === "broken";
+  const held = isLost ? state.ledger.entries.get(token.key ?? "") : undefined;
+  const { redo } = withoutRedo(held?.metadata ?? null);
   return {
     token: text,
     id: token.id,
@@ -268,6 +280,7 @@ function answerTo({ text, token }: Question, judged: Judgement, level: string): 
     rule: judged.rule,
     ...(judged.retriedIn === null ? {} : { retriedIn: judged.retriedIn }),
     ...(judged.settledAt === null ? {} : { settledAt: judged.settledAt }),
+    ...(redo !== undefined && { redo }),
   };
 }
 

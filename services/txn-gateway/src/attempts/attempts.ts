@@ -52,7 +52,8 @@ export class Attempts {
    * Announces a write just before it is sent to the database, in the same tick. A write that is
    * sent again is announced already.
    */
-  announcing(attempt: Attempt, intent: Intent): BeforeSend {
+  announcing(attempt: Attempt, asked: Intent): BeforeSend {
+    const intent = attempt.kept?.isRedone === true ? { ...asked, isRedone: true } : asked;
     return () => {
       if (!attempt.readOnly) attempt.announced ??= this.#context.announcer.announce(attempt, intent);
     };

@@ -173,7 +173,7 @@ export class Transactions {
     try {
       if (active.size > this.#activeMax) throw this.#full();
       if (owner !== NOBODY && active.countOf(owner) > this.#ownerMax) throw this.#shareFull();
-      const primaryEpoch = await primary.admit();
+      const primaryEpoch = await (readOnly ? primary.admit() : primary.admitWrite());
       const { exposed, slow } = readOnly ? UNCOUNTED : exposure.admit(owner, ack, atRisk);
       if (slow !== null) await slow;
       const digest = readOnly ? 0n : digestOf(request);

@@ -25,12 +25,14 @@ interface Options {
   readonly trackers?: string[];
   readonly keep?: boolean;
   readonly keepBytes?: number;
+  readonly replayHoldMs?: number;
   readonly principal?: Principal;
 }
 
 function setUp(options: Options = {}) {
   const { principal = ANYBODY } = options;
   const { hasKeys = true, trackers = [NEAR, FAR], keep = false, keepBytes = 1_000 } = options;
+  const { replayHoldMs = 1_000 } = options;
   const clock = new FakeClock();
   const transport = new ScriptedTransport();
   const announcer = new Announcer(
@@ -44,7 +46,7 @@ function setUp(options: Options = {}) {
   const secret = "a secret of this test with 32 characters";
   const keys = hasKeys ? new ContentsKeys("test", [{ kid: 1, validFromMs: 0, secret }], clock) : null;
   const limits = { keepBytes, keepPendingBytes: 10_000, keepWaitMs: 1_000 };
-  const config = { keep, ...limits, statementTimeoutMs: 30_000, lockTimeoutMs: 10_000 };
+  const config = { keep, replayHoldMs, ...limits, statementTimeoutMs: 30_000, lockTimeoutMs: 10_000 };
   const keeper = new Keeper({ config, deps: { clock }, contentsKeys: keys, announcer });
   const id = newId();
   const request: KeepRequest = { id, form: "one_shot", isolation: "serializable", readOnly: false };
@@ -167,6 +169,19 @@ test("a key with a limit keeps by default, up to its limit or the gateway's, whi
   assert.equal(
     codeOf(() => many.check([{ sql: "x".repeat(1_001) }])),
     "contents_too_large",
+  );
+});
+
+test("a promise to bring it back is kept with it, unless its client waits for durability or nothing is held", () => {
+  const asked = { keep: true, onLost: "replay" } as const;
+  assert.equal(begun(setUp().begin(asked)).isRedone, true);
+  assert.equal(begun(setUp().begin({ ...asked, ack: "durable" })).isRedone, false);
+  const kept = begun(setUp().begin(asked));
+  kept.acknowledge("durable");
+  assert.equal(kept.isRedone, false);
+  assert.equal(
+    codeOf(() => setUp({ replayHoldMs: 0 }).begin(asked)),
+    "keep_unavailable",
   );
 });
 

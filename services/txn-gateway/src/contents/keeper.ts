@@ -25,7 +25,13 @@ import { type Announced, type Announcer } from "../trackers/announcer.ts";
 export interface KeeperContext {
   readonly config: Pick<
     Config,
-    "keep" | "keepBytes" | "keepPendingBytes" | "keepWaitMs" | "statementTimeoutMs" | "lockTimeoutMs"
+    | "keep"
+    | "replayHoldMs"
+    | "keepBytes"
+    | "keepPendingBytes"
+    | "keepWaitMs"
+    | "statementTimeoutMs"
+    | "lockTimeoutMs"
   >;
   readonly deps: Pick<Deps, "clock">;
   /** Null: the deployment keeps nothing. */
@@ -43,6 +49,8 @@ export interface KeepRequest {
   readonly keep?: boolean | undefined;
   /** Of an interactive transaction, its COMMIT says so. */
   readonly ack?: "commit" | "durable";
+  /** Of a transaction whose client does not wait for durability. */
+  readonly onLost?: "replay" | undefined;
   /** The lost transaction that it brings back. */
   readonly redoOf?: string;
 }
@@ -64,6 +72,11 @@ export class Keeper {
     const isKeptByDefault = principal.limits.keepBytes !== null || config.keep;
     if (request.readOnly || !(request.keep ?? isKeptByDefault)) return null;
     const { id } = request;
+    if (request.onLost !== undefined && config.replayHoldMs === 0)
+      throw new HighwaterError("keep_unavailable", {
+        detail: "HIGHWATER_REPLAY_HOLD_MS is 0, so the gateways bring nothing back (onLost).",
+        transactionId: id,
+      });
     if (contentsKeys === null || !announcer.hasTrackers) {
       if (!isAsked) return null;
       const detail = contentsKeys === null ? "HIGHWATER_CONTENTS_KEYS is not set." : "There are no trackers.";
@@ -101,6 +114,11 @@ export class Kept {
     this.#request = request;
     this.#principal = principal;
     this.#isSafe = request.ack === "durable";
+  }
+
+  /** The service has promised to bring it back. */
+  get isRedone(): boolean {
+    return this.#request.onLost !== undefined && !this.#isSafe;
   }
 
   get #mostBytes(): number {
@@ -196,6 +214,7 @@ export class Kept {
       statements: this.#statements,
       ...(order !== undefined && { order }),
       ...(this.#isSafe && { ack: "durable" }),
+      ...(this.isRedone && { onLost: "replay" }),
       ...(redoOf !== undefined && { redoOf }),
       digest: digests.includes(null)
         ? null

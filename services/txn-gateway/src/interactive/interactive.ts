@@ -166,7 +166,7 @@ export class Interactive {
       idleTimeoutMs: limits.idleTimeoutMs ?? config.idleTimeoutMs,
       totalTimeoutMs: Math.min(limits.totalTimeoutMs ?? config.totalTimeoutMs, TOTAL_TIMEOUT_MS_MAX),
     };
-    const primaryEpoch = await primary.admit();
+    const primaryEpoch = await (readOnly ? primary.admit() : primary.admitWrite());
     const digest = readOnly ? 0n : INTERACTIVE;
     const kept = this.#parts.keeper.begin({ ...request, form: "interactive" }, caller.principal);
     kept?.check(request.statements);

@@ -69,8 +69,12 @@ export class Inspection {
     // It must not be run anew yet: a failover could still undo that it was settled.
     if ((await finality.await(settled, Math.max(LEAST_WAIT_MS, leftMs()), signal)) !== "reached")
       return { id, state: "active", marks: marks.newest };
-    if (settled.kind === "lost")
-      return this.#ofLost({ id, owner, level }, Math.max(LEAST_WAIT_MS, leftMs()), signal);
+    if (settled.kind === "lost") {
+      // Whether the service brings it back is not decided yet.
+      if (primary.hold.leftMs(settled.epoch) > 0) return { id, state: "active", marks: marks.newest };
+      const answer = await this.#ofLost({ id, owner, level }, Math.max(LEAST_WAIT_MS, leftMs()), signal);
+      return { ...answer, ...(settled.isRedone === true && { redo: "service" }) };
+    }
     if (settled.kind !== "committed")
       return { id, state: stateWithoutCommit(settled.kind), marks: marks.newest };
     const { epoch, offset, attempt, isFirst } = settled;

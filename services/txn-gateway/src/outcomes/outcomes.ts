@@ -297,7 +297,10 @@ export class Outcomes {
 
   #fromReceipt(attempt: Attempt, settled: Settled): Committed {
     const { id, owner } = attempt;
-    if (settled.kind !== "committed") throw refusalOf(settled.kind, id);
+    const { hold } = this.#parts.primary;
+    // Whether the service brings it back is decided by then.
+    if (settled.kind === "lost" && hold.leftMs(settled.epoch) > 0) throw refusalOf({ kind: "held" }, id);
+    if (settled.kind !== "committed") throw refusalOf(settled, id);
     if (settled.digest !== attempt.digest) throw new HighwaterError("id_reused", { transactionId: id });
     const { current: primaryEpoch } = this.#parts.primary;
     // The position was read after the receipt, and perhaps no flush has been asked for up to it

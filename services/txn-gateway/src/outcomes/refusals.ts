@@ -2,6 +2,7 @@
 // content and the time of such an error. A safe transaction gets it when that row is durable, a
 // fast one at once, with a token for it.
 import { formatOffset, HighwaterError, type TxnId } from "@highwater/protocol";
+import { type Kept } from "../contents/keeper.ts";
 import { type FlushHelp } from "../primary/flush.ts";
 import { type PrimaryEpoch } from "../primary/primary.ts";
 import { RETRY_MS } from "../retry.ts";
@@ -22,6 +23,7 @@ export interface Refused {
   readonly id: TxnId;
   readonly primaryEpoch: PrimaryEpoch;
   readonly owner: bigint;
+  readonly kept?: Pick<Kept, "isRedone"> | null;
 }
 
 /**
@@ -51,10 +53,13 @@ export class Refusals {
    */
   async answer(
     cause: unknown,
-    { id, primaryEpoch, owner }: Refused,
+    { id, primaryEpoch, owner, kept }: Refused,
     how: Acknowledgement & { readonly signal?: AbortSignal | undefined },
   ): Promise<unknown> {
-    if (!(cause instanceof HighwaterError) || !mayRestOnData(cause)) return cause;
+    if (!(cause instanceof HighwaterError)) return cause;
+    if (cause.code === "transaction_lost" && kept?.isRedone === true)
+      return new HighwaterError(cause.code, { ...cause.details, redo: "service" }, { cause });
+    if (!mayRestOnData(cause)) return cause;
     const isSafe = how.ack === "durable";
     const { lookUps, flush, durability, tokens } = this.#parts;
     // Read after the error, so nothing that the statement could see lies above it.

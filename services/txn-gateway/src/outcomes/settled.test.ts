@@ -30,9 +30,12 @@ test("a receipt of a commit names its attempt, and a position that was read afte
 });
 
 test("each other state has its own refusal", () => {
-  const codes = (["aborted", "lost", "expired", "out_of_window", "absent"] as const).map(
-    (kind) => refusalOf(kind, id).code,
-  );
+  const found = { epoch: EPOCH_B as EpochId, offset: 1n as Offset };
+  const refusals = [
+    ...(["aborted", "lost"] as const).map((kind) => refusalOf({ kind, ...found }, id)),
+    ...(["expired", "out_of_window", "absent"] as const).map((kind) => refusalOf({ kind }, id)),
+  ];
+  const codes = refusals.map(({ code }) => code);
   assert.deepEqual(codes, [
     "transaction_aborted",
     "transaction_lost",

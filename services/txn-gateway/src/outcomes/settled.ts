@@ -29,6 +29,8 @@ export type Settled =
       readonly kind: "aborted" | "lost";
       readonly epoch: EpochId;
       readonly offset: Offset;
+      /** Lost, and another transaction has brought it back. */
+      readonly isRedone?: boolean;
     }
   | { readonly kind: "absent" | "held" | "expired" | "out_of_window" };
 
@@ -41,19 +43,27 @@ export function settledOf(keys: readonly ReceiptKey[], found: ReceiptsAsOf): (ke
 function settledAs(receipt: ReceiptState | undefined, found: ReceiptsAsOf): Settled {
   if (receipt === undefined) return { kind: "absent" };
   if (receipt.kind === "aborted" || receipt.kind === "lost")
-    return { kind: receipt.kind, epoch: found.epoch, offset: found.asOf };
+    return {
+      kind: receipt.kind,
+      epoch: found.epoch,
+      offset: found.asOf,
+      isRedone: receipt.isRedone === true,
+    };
   if (receipt.kind !== "commit") return { kind: receipt.kind };
   const { epoch: attempt, digest } = receipt;
   return { kind: "committed", attempt, epoch: found.epoch, offset: found.asOf, isFirst: true, digest };
 }
 
 /** The answer to a request under an id that is settled, and not as committed. */
-export function refusalOf(kind: Exclude<Settled["kind"], "committed">, id: TxnId): HighwaterError {
-  switch (kind) {
+export function refusalOf(settled: Exclude<Settled, { kind: "committed" }>, id: TxnId): HighwaterError {
+  switch (settled.kind) {
     case "aborted":
       return new HighwaterError("transaction_aborted", { transactionId: id });
     case "lost":
-      return new HighwaterError("transaction_lost", { transactionId: id });
+      return new HighwaterError("transaction_lost", {
+        transactionId: id,
+        redo: settled.isRedone === true ? "service" : undefined,
+      });
     case "expired":
       return new HighwaterError("id_expired", { transactionId: id });
     case "out_of_window":

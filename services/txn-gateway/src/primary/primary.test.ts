@@ -71,6 +71,7 @@ function makePrimary(options: { silentMs?: number; lease?: LeaseSource; hasTrack
     probeIntervalMs: 100,
     hasTrackers: options.hasTrackers ?? false,
     sequenceReserve: 0,
+    replayHoldMs: 0,
     trackersSilentMs: () => trackers.silentMs,
     knownMarks: () => ({ finalMarks: {}, everywhere: {} }),
     scheduleFault: () => null,
@@ -107,6 +108,23 @@ test("an authoritative primary is served; connections of an ended epoch are drop
   assert.deepEqual(becamePrimary.at(-1), [EPOCH_B, EPOCH_A]);
   assert.equal(primary.isAncestor(EPOCH_A, EPOCH_B), true);
   assert.equal(primary.isAncestor(EPOCH_B, EPOCH_A), false);
+  primary.stop();
+});
+
+test("while a new epoch's writes are held, reads are admitted, and a write waits and is refused", async () => {
+  const { primary, nodes, clock } = makePrimary();
+  const held = (heldMs: number | null) => ({ ...report("a", [record(EPOCH_A, 1)]), heldMs });
+  nodes.set("a", held(5_000));
+  primary.start();
+  await settle();
+  assert.equal((await primary.admit()).epoch, EPOCH_A);
+  const refused = refusalCode(primary.admitWrite());
+  await clock.advance(200);
+  assert.equal(await refused, "primary_unavailable");
+  const admitted = primary.admitWrite();
+  nodes.set("a", held(null));
+  await clock.advance(100);
+  assert.equal((await admitted).epoch, EPOCH_A);
   primary.stop();
 });
 

@@ -6,6 +6,7 @@ import { type MintRequest, type Store } from "@highwater/store";
 import { type Log, logReserved } from "@highwater/service";
 import { type Deps } from "../deps.ts";
 import { RETRY_MS } from "../retry.ts";
+import { WriteHold } from "./write-hold.ts";
 
 /** One node in one epoch. A request runs in the epoch in which it arrived, or not at all. */
 export interface PrimaryEpoch {
@@ -19,6 +20,7 @@ export interface PrimaryOptions {
   readonly probeIntervalMs: number;
   readonly hasTrackers: boolean;
   readonly sequenceReserve: number;
+  readonly replayHoldMs: number;
   /** How long no tracker has been reachable. Then the gateway begins epochs itself. */
   readonly trackersSilentMs: () => number;
   /** The marks that this gateway knows, by epoch and level, for the record of the next epoch. */
@@ -57,6 +59,7 @@ const ID_TIME_VALID_MS = 10_000;
 type Waiter = (primaryEpoch: PrimaryEpoch | null) => void;
 
 export class Primary {
+  readonly hold: WriteHold;
   readonly #clock: Deps["clock"];
   readonly #log: Log;
   readonly #store: Store;
@@ -84,6 +87,7 @@ export class Primary {
 
   constructor(deps: Deps, options: PrimaryOptions) {
     this.#clock = deps.clock;
+    this.hold = new WriteHold(deps.clock);
     this.#log = deps.log;
     this.#store = deps.store;
     this.#options = options;
@@ -96,6 +100,7 @@ export class Primary {
       onReport: (report, askedAtMs) => {
         this.#askedAtMs.set(report.node, askedAtMs);
         this.#noteTime(report, askedAtMs);
+        this.hold.note(report, askedAtMs);
         options.onReport?.(report);
       },
       onAuthority: (authority) => {
@@ -150,6 +155,26 @@ export class Primary {
     const detail = this.#options.scheduleFault();
     if (detail === null) return primaryEpoch;
     throw new HighwaterError("primary_unavailable", { detail, retryAfterMs: RETRY_MS.primary });
+  }
+
+  /**
+   * As `admit`, for work that may write. Errors: also `primary_unavailable` while what a failover
+   * has lost is brought back, which may take longer than a request waits here.
+   */
+  async admitWrite(): Promise<PrimaryEpoch> {
+    const untilMs = this.#clock.monotonicMs() + NEXT_EPOCH_MS;
+    for (;;) {
+      const primaryEpoch = await this.admit();
+      const heldMs = this.hold.leftMs(primaryEpoch.epoch);
+      if (heldMs === 0) return primaryEpoch;
+      const leftMs = untilMs - this.#clock.monotonicMs();
+      if (leftMs <= 0)
+        throw new HighwaterError("primary_unavailable", {
+          detail: `Writes wait until lost transactions are brought back, at most ${String(Math.ceil(heldMs))} ms more.`,
+          retryAfterMs: Math.min(RETRY_MS.soon, Math.ceil(heldMs)),
+        });
+      await this.hold.change(Math.min(leftMs, heldMs));
+    }
   }
 
   #nextEpoch(limitMs: number): Promise<PrimaryEpoch | null> {
@@ -319,6 +344,7 @@ export class Primary {
           streamed: null,
           ...known,
           sequenceReserve: this.#options.sequenceReserve,
+          replayHoldMs: this.#options.replayHoldMs,
           onReserved: (reserved) => {
             logReserved(this.#log, node, reserved);
           },

@@ -33,22 +33,32 @@ export interface LostWrite {
 export interface Gathered {
   readonly writes: readonly LostWrite[];
   readonly trackers: { readonly asked: number; readonly answered: number };
+  /** Each tracker that answered has listed all losses before the epoch. */
+  readonly isComplete: boolean;
 }
 
-/** A region that is lost does not answer at all. */
-const ANSWER_MS = 3_000;
+/** For one answer, and the way there and back. A region that is lost does not answer at all. */
+const ANSWER_MS = 5_000;
 
 type Line = SealedLost["lost"][number];
+
+interface How {
+  /** Asks whether all losses before it are listed. */
+  readonly epoch?: EpochId;
+  /** For one tracker's answer, and the way there and back. */
+  readonly answerMs?: number;
+}
 
 export async function gather(
   transport: Deps["transport"],
   trackers: readonly string[],
   keys: ContentsKeys,
+  how: How = {},
 ): Promise<Gathered> {
-  const lists = await Promise.all(trackers.map((tracker) => listOf(transport, tracker)));
+  const lists = await Promise.all(trackers.map((tracker) => listOf(transport, tracker, how)));
   const answered = lists.filter((list) => list !== null);
   const found = new Map<string, Line>();
-  for (const line of answered.flat()) {
+  for (const line of answered.flatMap(({ lines }) => lines)) {
     const name = `${line.owner} ${line.id} ${line.attempt}`;
     const known = found.get(name);
     const better = known?.sealed == null ? { ...known, ...line } : known;
@@ -60,6 +70,7 @@ export async function gather(
   return {
     writes: writes.map((each) => (hasRoot(each) ? each : { ...each, root: null })),
     trackers: { asked: trackers.length, answered: answered.length },
+    isComplete: answered.every((list) => list.isComplete),
   };
 }
 
@@ -67,14 +78,27 @@ function answeredOf(known: Line | undefined, line: Line): Answered {
   return known === undefined || known.answered === "unknown" ? line.answered : known.answered;
 }
 
-async function listOf(transport: Deps["transport"], tracker: string): Promise<Line[] | null> {
-  const all: Line[] = [];
+interface Listed {
+  readonly lines: readonly Line[];
+  readonly isComplete: boolean;
+}
+
+async function listOf(
+  transport: Deps["transport"],
+  tracker: string,
+  { epoch, answerMs = ANSWER_MS }: How,
+): Promise<Listed | null> {
+  const lines: Line[] = [];
+  let isComplete = true;
   for (let after = 0; ;) {
-    const asked = { question: { after }, schema: SealedLost, heldMs: ANSWER_MS };
+    // Older trackers do not know the question for an epoch.
+    const question = { after, ...(epoch !== undefined && { epoch }) };
+    const asked = { question, schema: SealedLost, heldMs: 0, graceMs: answerMs };
     const page = await askTracker(transport, `${tracker}/internal/lost`, asked);
     if (page === null) return null;
-    all.push(...page.lost);
-    if (page.next === null) return all;
+    lines.push(...page.lost);
+    isComplete &&= page.isComplete === true;
+    if (page.next === null) return { lines, isComplete };
     after = page.next;
   }
 }

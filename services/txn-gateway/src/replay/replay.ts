@@ -7,14 +7,20 @@ import {
   type EpochId,
   HighwaterError,
   makeUuidV7,
-  mayHaveSeen,
   type ReplayOutcome,
   type ReplayReport,
   type ReplayRequest,
-  type Unrecoverable,
 } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
-import { type ContentsKeys, type DeploymentKeys, requireScope, sessionPrincipal } from "@highwater/service";
+import {
+  type ContentsKeys,
+  DEFAULT_LIMITS,
+  type DeploymentKeys,
+  NOBODY,
+  type Principal,
+  requireScope,
+  sessionPrincipal,
+} from "@highwater/service";
 import { type ContentsStore, type OpenTransaction, redo, type TransactionSpec } from "@highwater/store";
 import { type ActiveTransactions } from "../attempts/active.ts";
 import { type Attempts } from "../attempts/attempts.ts";
@@ -29,7 +35,20 @@ import { RETRY_MS } from "../retry.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
 import { type Tokens } from "../txn/tokens.ts";
-import { type Examined, Examiner, statementsOf } from "./examine.ts";
+import { AutomaticReplay, type Owed } from "./automatic.ts";
+import {
+  type End,
+  endOfRoot,
+  findUnordered,
+  hopeless,
+  type Item,
+  type OwedCounts,
+  owedBefore,
+  standsAside,
+  UNKNOWN,
+  unplanned,
+} from "./ends.ts";
+import { Examiner, statementsOf } from "./examine.ts";
 import { gather, type LostWrite } from "./gather.ts";
 import { inOrder } from "./order.ts";
 import { runIn } from "./run.ts";
@@ -48,20 +67,24 @@ export interface ReplayContext {
   readonly tokens: Tokens;
 }
 
-type End = Omit<ReplayOutcome, "id" | "attempt" | "answered">;
-
-/** A lost transaction in the order of all. */
-interface Item {
-  readonly lost: LostWrite;
-  readonly tag: string;
-  /** The epoch that ended its own, in the primary's history; null: not known. */
-  readonly since: EpochId | null;
-  /** Its id has no receipt, not even a tombstone: a client could still commit under it. */
-  readonly isOpen: boolean;
-  examined: Examined;
-  /** Null: this call does not bring it back. */
-  end: End | null;
+interface How {
+  readonly isMine: (item: Item) => boolean;
+  readonly caller: Caller;
+  readonly independent: NonNullable<ReplayRequest["independent"]>;
+  /** Null: it is no dry run. */
+  readonly dry: DryRun | null;
+  readonly isOver?: () => boolean;
 }
+
+/** Acts for the owner of each transaction, by what its commit asked for. */
+const SERVICE: Principal = {
+  id: "service:replay",
+  owner: NOBODY,
+  role: null,
+  scopes: new Set(["write"]),
+  limits: DEFAULT_LIMITS,
+  isService: true,
+};
 
 const TRIES = 5;
 const ADMIT_TRIES = 100;
@@ -71,15 +94,22 @@ const LOOK_UP = 500;
 const SETTLE_MS = 1_000;
 
 export class Replay {
+  readonly automatic: AutomaticReplay;
   readonly #parts: ReplayContext;
   #store: ContentsStore | null = null;
 
   constructor(parts: ReplayContext) {
     this.#parts = parts;
+    this.automatic = new AutomaticReplay({ ...parts, replay: this });
   }
 
   close(): void {
+    this.automatic.stop();
     this.#store?.close();
+  }
+
+  get contents(): ContentsStore {
+    return (this.#store ??= this.#parts.deps.contentsStore());
   }
 
   /** Errors: HighwaterError. Transactions that were brought back by then stay so. */
@@ -114,34 +144,70 @@ export class Replay {
     const ids = mine.filter(({ end }) => end === null).map(({ lost }) => lost.id);
     if (!dryRun && ids.length > 0)
       await this.#asked(
-        this.#contents().recordReplay(
+        this.contents.recordReplay(
           current.node,
           { owner: principal.owner, ids },
           { by: principal.id, reason: null },
         ),
       );
-    await this.#examine(items, current, caller);
-    findUnordered(items);
     const dry = dryRun ? new DryRun(this.#parts, current, caller) : null;
-    const kept: Kept[] = [];
+    const { independent = "none" } = request;
     try {
-      for (const [at, item] of items.entries()) {
-        item.end ??= endOfRoot(items, item);
-        if (item.end !== null || !isMine(item)) continue;
-        item.end =
-          standsAside(items, at, request.independent ?? "none") ??
-          (await (dry === null ? this.#bringBack(item, caller, kept) : dry.run(item)));
-      }
+      await this.#bringBackAll(items, current, { isMine, caller, independent, dry });
     } finally {
       await dry?.end();
     }
-    // Their contents are to survive the next failover as well.
-    await Promise.all(kept.map((each) => each.whenReached()));
     return reportOf(mine, { dryRun, trackers, owner: principal.owner, items });
   }
 
-  #contents(): ContentsStore {
-    return (this.#store ??= this.#parts.deps.contentsStore());
+  /**
+   * Brings back what was lost before one of the epochs and committed with `onLost`, of all owners.
+   */
+  async bringBackOwed(
+    writes: readonly LostWrite[],
+    current: PrimaryEpoch,
+    { epochs, isOver }: Owed,
+  ): Promise<OwedCounts> {
+    const items = await this.#itemsOf(writes, current);
+    const isMine = owedBefore(items, epochs);
+    const mine = items.filter(isMine);
+    if (mine.length > 0) {
+      await this.#settle(mine, current);
+      for (const owner of new Set(mine.map(({ lost }) => lost.owner))) {
+        const own = mine.filter(({ lost, end }) => end === null && lost.owner === owner);
+        const of = { owner, ids: own.map(({ lost }) => lost.id) };
+        await this.contents.recordReplay(current.node, of, { by: SERVICE.id, reason: "onLost" });
+      }
+      const { replayIndependent: independent } = this.#parts.config;
+      const caller = { principal: SERVICE };
+      await this.#bringBackAll(items, current, { isMine, caller, independent, dry: null, isOver });
+    }
+    const count = (outcome: End["outcome"] | undefined): number =>
+      mine.filter(({ end }) => end?.outcome === outcome).length;
+    return {
+      replayed: count("replayed"),
+      conflicts: count("conflict"),
+      unrecoverable: count("unrecoverable"),
+      left: count(undefined),
+    };
+  }
+
+  /** In their order. Those of others have no end here, and stand in the way. */
+  async #bringBackAll(items: readonly Item[], current: PrimaryEpoch, how: How): Promise<void> {
+    const { isMine, caller, independent, dry, isOver = () => false } = how;
+    await this.#examine(items, current, caller);
+    findUnordered(items);
+    const kept: Kept[] = [];
+    for (const [at, item] of items.entries()) {
+      item.end ??= endOfRoot(items, item);
+      if (item.end !== null || !isMine(item)) continue;
+      if (isOver()) break;
+      item.end =
+        standsAside(items, at, independent) ??
+        (await (dry === null ? this.#bringBack(item, caller, kept) : dry.run(item)));
+    }
+    // Their contents are to survive the next failover as well.
+    await Promise.all(kept.map((each) => each.whenReached()));
   }
 
   /** The primary may fail in the middle. Errors: `primary_unavailable`. */
@@ -168,7 +234,7 @@ export class Replay {
       const some = sorted.slice(at, at + LOOK_UP);
       const roots = some.map(({ id, owner }) => ({ id, tag: keys.receiptTag(owner, id) }));
       const [redone, { receipts }] = await this.#asked(
-        Promise.all([this.#contents().redone(current.node, roots), deps.store.lookUp(current.node, roots)]),
+        Promise.all([this.contents.redone(current.node, roots), deps.store.lookUp(current.node, roots)]),
       );
       for (const [n, lost] of some.entries()) {
         const kind = receipts[n]?.kind;
@@ -243,9 +309,10 @@ export class Replay {
     const id = makeUuidV7(deps.clock.wallMs(), randomBytes(ID_BYTES));
     const tag = keys.receiptTag(owner, id);
     const isolation = contents.isolation === "serializable" ? contents.isolation : "repeatable read";
-    const principal = { ...caller.principal, id: contents.key, role: contents.role };
+    const principal = { ...caller.principal, owner, id: contents.key, role: contents.role };
+    const onLost = config.replayHoldMs === 0 ? undefined : contents.onLost;
     const kept = keeper.begin(
-      { id, form: "one_shot", isolation, readOnly: false, keep: true, redoOf: lost.id },
+      { id, form: "one_shot", isolation, readOnly: false, keep: true, onLost, redoOf: lost.id },
       principal,
     );
     const leave = active.begin({ id, owner }) ?? (() => undefined);
@@ -266,7 +333,7 @@ export class Replay {
     try {
       attempt.exposed = (await this.#admitted(owner)).exposed;
       const settings = { role: contents.role, readOnly: false, isolation, contents, id, tag } as const;
-      open = await openFor(this.#parts, current, caller, settings);
+      open = await openFor(this.#parts, current, { ...caller, principal }, settings);
       const ran = await runIn(open, lost, examined, { root: rootOf(item, id), since, signal: caller.signal });
       if (ran === "taken") return { outcome: "replayed", ...(await this.#byOther(current, item)) };
       if (!("results" in ran)) return { outcome: "conflict", ...ran };
@@ -297,7 +364,7 @@ export class Replay {
 
   /** Another operator was faster. */
   async #byOther(current: PrimaryEpoch, { lost: { id }, tag }: Item): Promise<Pick<End, "replayedBy">> {
-    const [by] = await this.#asked(this.#contents().redone(current.node, [{ id, tag }]));
+    const [by] = await this.#asked(this.contents.redone(current.node, [{ id, tag }]));
     return by == null ? {} : { replayedBy: by };
   }
 
@@ -316,8 +383,6 @@ export class Replay {
     }
   }
 }
-
-const UNKNOWN: Examined = { kind: "refused", why: "not_examined" };
 
 /**
  * Runs all in one transaction, which is rolled back. A conflict undoes it, so what would be brought
@@ -445,83 +510,6 @@ function sinceOf(primary: Primary, history: readonly EpochId[], epoch: EpochId):
     at = primary.parentOf(at);
   }
   return null;
-}
-
-const unrecoverable = (reason: Unrecoverable, kind?: string): End => ({
-  outcome: "unrecoverable",
-  reason,
-  ...(kind !== undefined && { kind }),
-});
-
-/** Null: nothing is known yet that keeps it from being brought back. */
-function hopeless({ contents, state, order, answered }: LostWrite, receipt: string | undefined): End | null {
-  if (contents === null) return unrecoverable("not_kept", state === "not_kept" ? undefined : state);
-  // Its client may know it as aborted and have run it again, or may still do so.
-  if (receipt !== "lost" && receipt !== "absent") return unrecoverable("not_known_committed", receipt);
-  if (contents.statements.some(({ result }) => result?.digest === null))
-    return unrecoverable("not_replayable", "truncated");
-  if (contents.digest === null || order === null) return unrecoverable("not_known_committed");
-  // Its client waits for the answer, learns of the loss, and may run it again.
-  if (contents.ack === "durable" && answered !== "yes")
-    return unrecoverable("not_known_committed", "unanswered");
-  return null;
-}
-
-function unplanned({ examined, since }: Item): End | null {
-  if (since === null) return unrecoverable("not_replayable", "unknown_epoch");
-  if (examined.kind === "steps") return null;
-  const { why, statement } = examined;
-  return { ...unrecoverable("not_replayable", why), ...(statement !== undefined && { statement }) };
-}
-
-function endOfRoot(items: readonly Item[], { lost: { root, owner } }: Item): End | null {
-  if (root === null) return null;
-  return items.find(({ lost }) => lost.id === root && lost.owner === owner)?.end ?? null;
-}
-
-/** Those that wrote one row, and which came first is not known. */
-function findUnordered(items: readonly Item[]): void {
-  const writers = new Map<string, Item[]>();
-  for (const item of items)
-    if (item.examined.kind === "steps" && item.lost.root === null)
-      for (const row of item.examined.rows) writers.set(row, [...(writers.get(row) ?? []), item]);
-  for (const each of writers.values())
-    for (const [at, later] of each.entries())
-      for (const earlier of each.slice(0, at)) {
-        if (mayHaveSeen(later.lost, earlier.lost)) continue;
-        for (const [one, other] of [
-          [later, earlier],
-          [earlier, later],
-        ] as const)
-          one.end ??= { outcome: "conflict", reason: "unordered", because: other.lost.id };
-      }
-}
-
-/** Why it must not run, as the others stand now: after a gap, or before what was brought back. */
-function standsAside(
-  items: readonly Item[],
-  at: number,
-  independent: NonNullable<ReplayRequest["independent"]>,
-): End | null {
-  const item = items[at] as Item;
-  for (const [n, other] of items.entries()) {
-    if (n === at) continue;
-    const isBack = other.end?.outcome === "replayed";
-    const [later, earlier] = n < at ? [item, other] : [other, item];
-    if (isBack === n < at || !mayHaveSeen(later.lost, earlier.lost)) continue;
-    if (independent !== "none" && areIndependent(later.examined, earlier.examined, independent)) continue;
-    return { outcome: "conflict", reason: n < at ? "blocked" : "too_late", because: other.lost.id };
-  }
-  return null;
-}
-
-/** By their rows. Where those of one are not known, only the caller can have said so. */
-function areIndependent(one: Examined, other: Examined, declared: "rows" | "all"): boolean {
-  if (one.kind !== "steps" || other.kind !== "steps") return declared === "all";
-  const isWhole = ({ steps }: typeof one): boolean =>
-    steps.every(({ write }) => write === null || write.row !== null);
-  if (!isWhole(one) || !isWhole(other)) return declared === "all";
-  return ![...one.rows].some((row) => other.rows.has(row));
 }
 
 function reportOf(

@@ -90,7 +90,7 @@ export class Tickets {
       retentionMs: config.retentionMs,
       futureMs: config.idFutureMs,
     });
-    const primaryEpoch = await primary.admit();
+    const primaryEpoch = await primary.admitWrite();
     const known = this.#open.get(ownedName({ id, owner }));
     if (known !== undefined && known.attempt.primaryEpoch.epoch === primaryEpoch.epoch) {
       await this.#announced(known.attempt);

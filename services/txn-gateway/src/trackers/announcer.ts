@@ -9,6 +9,7 @@ import {
   formatOffset,
   type Offset,
   type TxnId,
+  withRedo,
 } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { type Deps } from "../deps.ts";
@@ -33,6 +34,8 @@ interface Wishes {
   /** Not durable at the level after so long: trackers report it. */
   readonly maxDelayMs?: number | undefined;
   readonly level: string;
+  /** The service brings it back if it is lost. */
+  readonly isRedone?: boolean;
 }
 
 /** What is announced of an attempt before its COMMIT. */
@@ -69,7 +72,8 @@ export class Announced {
   #onReached = (): void => undefined;
 
   constructor(announcer: Announcer, attempt: Announceable, intent: Intent) {
-    const { metadata, maxDelayMs, level, endsWithinMs } = intent;
+    const { maxDelayMs, level, endsWithinMs } = intent;
+    const metadata = intent.isRedone === true ? withRedo(intent.metadata) : intent.metadata;
     const { id, owner } = attempt;
     const value = attempt.exposed?.value ?? null;
     const { epoch } = attempt.primaryEpoch;

@@ -9,10 +9,20 @@ const GRACE_MS = 2_000;
 export async function askTracker<S extends TSchema>(
   transport: Deps["transport"],
   url: string,
-  { question, schema, heldMs }: { readonly question: unknown; readonly schema: S; readonly heldMs: number },
+  {
+    question,
+    schema,
+    heldMs,
+    graceMs = GRACE_MS,
+  }: {
+    readonly question: unknown;
+    readonly schema: S;
+    readonly heldMs: number;
+    readonly graceMs?: number;
+  },
 ): Promise<Static<S> | null> {
   try {
-    const answer = await transport.post(url, JSON.stringify(question), heldMs + GRACE_MS);
+    const answer = await transport.post(url, JSON.stringify(question), heldMs + graceMs);
     if (answer.status !== 200) return null;
     const checked = validate(schema, JSON.parse(answer.body));
     return checked.ok ? checked.value : null;

@@ -32,6 +32,7 @@ test("defaults", () => {
     metadata: undefined,
     maxDelayMs: undefined,
     keep: undefined,
+    onLost: undefined,
     atRisk: undefined,
     placement: null,
   });
@@ -44,6 +45,19 @@ test("the longest delay is taken by all that commits, and has bounds", () => {
   assert.equal(acceptCommit({ seq: 1, maxDelayMs: 2_000 }, RULES).maxDelayMs, 2_000);
   for (const maxDelayMs of [0, 0.5, 86_400_001])
     assert.match(refusal({ id, statements, maxDelayMs }).details.detail ?? "", /^\/maxDelayMs: /);
+});
+
+test("what is to be brought back is kept, writes, and leaves room for its mark in the metadata", () => {
+  const request = { id: newId(), statements, onLost: "replay" };
+  assert.equal(acceptRequest(request, RULES).keep, true);
+  const many = Object.fromEntries(Array.from({ length: 16 }, (_, n) => [String(n), "a"]));
+  for (const [more, path] of [
+    [{ keep: false }, "/onLost: "],
+    [{ readOnly: true }, "/onLost: "],
+    [{ metadata: many }, "/metadata: "],
+    [{ onLost: undefined, metadata: { "highwater.redo": "service" } }, "/metadata: "],
+  ] as const)
+    assert.ok(refusal({ ...request, ...more }).details.detail?.startsWith(path));
 });
 
 test("the default level is `region` where there is one, or else the strongest", () => {

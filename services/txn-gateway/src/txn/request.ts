@@ -7,8 +7,10 @@ import {
   CommitRequest,
   HighwaterError,
   type Isolation,
+  LIMITS,
   openToken,
   parseTxnId,
+  REDO_NAME,
   RollbackRequest,
   type Statement,
   StatementsRequest,
@@ -38,6 +40,8 @@ interface ExecutionOptions {
   readonly maxDelayMs: number | undefined;
   /** Undefined: as the gateway is set. */
   readonly keep?: boolean | undefined;
+  /** The gateways bring it back if it is lost, unless its client waits for durability. */
+  readonly onLost?: "replay" | undefined;
   readonly atRisk?: ValueAtRisk | undefined;
 }
 
@@ -226,7 +230,8 @@ function executionOptionsOf(
     deferrable: request.deferrable ?? false,
     metadata: request.metadata,
     maxDelayMs: request.maxDelayMs,
-    keep: request.keep,
+    keep: request.onLost === undefined ? request.keep : true,
+    onLost: request.onLost,
     atRisk: request.atRisk,
   };
 }
@@ -251,7 +256,8 @@ function tokenOf(text: string | undefined, { tokens }: RequestRules): PresentedT
 }
 
 function executionFaults(request: Omit<BeginRequest, "statements" | "id">): string[] {
-  const { deferrable = false, readOnly = false, isolation = "serializable", keep = false, atRisk } = request;
+  const { deferrable = false, readOnly = false, isolation = "serializable", keep, atRisk } = request;
+  const { onLost, metadata = {} } = request;
   const isUseful = readOnly && isolation === "serializable";
   return [
     ...(deferrable && !isUseful
@@ -260,7 +266,14 @@ function executionFaults(request: Omit<BeginRequest, "statements" | "id">): stri
     ...(atRisk !== undefined && readOnly
       ? ["/atRisk: only a transaction that writes can lose something"]
       : []),
-    ...(keep && readOnly ? ["/keep: only a transaction that writes can be kept"] : []),
+    ...(keep === true && readOnly ? ["/keep: only a transaction that writes can be kept"] : []),
+    ...(onLost !== undefined && (readOnly || keep === false)
+      ? ["/onLost: only a transaction that writes, and is kept, can be brought back"]
+      : []),
+    ...(onLost !== undefined && Object.keys(metadata).length >= LIMITS.metadataEntries
+      ? [`/metadata: must have fewer than ${String(LIMITS.metadataEntries)} entries with \`onLost\``]
+      : []),
+    ...(Object.hasOwn(metadata, REDO_NAME) ? [`/metadata: the name ${REDO_NAME} is the service's`] : []),
   ];
 }
 

@@ -290,7 +290,7 @@ export class Wire {
     const { primary, replicas } = this.#parts;
     const user = packet.parameters.get("user") ?? "";
     refuseUnserved(packet);
-    const primaryEpoch = await primary.admit();
+    const primaryEpoch = await (isReadPort ? primary.admit() : primary.admitWrite());
     const replica = isReadPort ? replicas.near : null;
     const admitted = await this.#authentication.admit(greeted, user, replica ?? primaryEpoch.node);
     const { address, isBoundToDatabase, relay, leave: leaveKey } = admitted;
