@@ -266,7 +266,7 @@ export function answerError(status: number, body: unknown, retryAfterMs: number 
 }
 
 export function closedError(): HighwaterError {
-  return failure("client_closed", "the client is closed: create a new one");
+  return failure("client_closed", "the client is closed");
 }
 
 export function refusedError({ token, error: { code, detail } }: RefusedToken): TokenRefusedError {
@@ -288,7 +288,7 @@ export function endError(
 /** Creates the error of a call that a signal ended. The signal's reason may be any value. */
 export function abortError(cause: unknown, outcome: Outcome, transactionId?: string): HighwaterError {
   const retry = outcome === "unknown" ? "resolve_outcome" : "never";
-  const message = `the signal ended the call; outcome: ${outcome}`;
+  const message = "the signal ended the call";
   return failure("call_aborted", message, { outcome, retry, transactionId, cause });
 }
 
@@ -299,9 +299,9 @@ export function unknownOutcome(transactionId: string | undefined, cause: unknown
 
 /** Code and message of each state in which nothing more can be learned, other than committed. */
 const SETTLED = tableOf<readonly [code: string, message: string]>({
-  lost: ["transaction_lost", "a failover discarded it: run it again with a new id"],
-  aborted: ["transaction_aborted", "it will never commit: run it again with a new id"],
-  broken: ["promise_broken", "a failure discarded it after it was durable"],
+  lost: ["transaction_lost", "a failover discarded it"],
+  aborted: ["transaction_aborted", "it will never commit: use a new id"],
+  broken: ["promise_broken", "a failover discarded it, though durable"],
   expired: ["id_expired", "its receipt is no longer kept"],
   unknown: ["transaction_unknown", "no tracker knows its outcome"],
 });
@@ -315,12 +315,15 @@ export function stateError(
   const settled = SETTLED.get(state);
   if (!settled) return undefined;
   const [code, message] = settled;
+  const { verdict, redo = verdict?.redo } = details;
   // A late copy of the request has run in the new history. Running the body again under a new id
   // would do it twice.
-  const isRetried = details.verdict?.retriedIn !== undefined;
-  return failure(code, isRetried ? "a failover discarded it, and another attempt committed" : message, {
-    ...details,
-    transactionId,
-    ...(isRetried && ({ outcome: "applied", retry: "resolve_outcome" } as const)),
-  });
+  const isRetried = verdict?.retriedIn !== undefined;
+  const end = isRetried ? ", and another attempt committed" : redo ? ": the service redoes" : "";
+  const then: Partial<ErrorDetails> = isRetried
+    ? { outcome: "applied", retry: "resolve_outcome" }
+    : redo
+      ? { redo, retry: "never" }
+      : {};
+  return failure(code, message + end, { ...details, transactionId, ...then });
 }

@@ -210,7 +210,7 @@ export class InteractiveTransaction {
 
   /** Like `Transaction.durable`, after the commit. Errors: `not_committed` before the commit. */
   async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
-    if (!this.#committed) throw failure("not_committed", "call `await tx.commit()` before `durable()`");
+    if (!this.#committed) throw failure("not_committed", "commit before `durable()`");
     return this.#committed.durable(options);
   }
 

@@ -184,7 +184,7 @@ export class PinnedCalls {
       // The COMMIT was never sent, so the transaction never commits.
       if (isOver)
         throw isUnreachable || outcome === "unknown"
-          ? failure("gateway_lost", "its gateway is gone: begin a new one", {
+          ? failure("gateway_lost", "its gateway is gone", {
               transactionId: this.#id,
               cause: answer,
               open: false,

@@ -72,9 +72,9 @@ export type Resolution = "adopt" | "ask" | "send" | "settle" | HighwaterError;
 
 /** Applies the state of an id to a failed attempt. `held`: the definite error of a resend. */
 export function resolve(
-  { id, state, token, position }: TransactionStateResponse,
+  { id, state, token, position, redo }: TransactionStateResponse,
   held: HighwaterError | undefined,
 ): Resolution {
   if (state === "unknown") return held ? "settle" : "send";
-  return stateError(id, state) ?? (state !== "active" && token && position ? "adopt" : "ask");
+  return stateError(id, state, { redo }) ?? (state !== "active" && token && position ? "adopt" : "ask");
 }

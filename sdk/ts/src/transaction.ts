@@ -56,6 +56,11 @@ export interface ExecutionOptions {
    */
   readonly keep?: boolean;
   /**
+   * `replay`: if a failover loses the transaction, the service brings it back before it admits
+   * writes. Never run it again yourself. Implies `keep`, and has no effect with `ack: "durable"`.
+   */
+  readonly onLost?: "replay";
+  /**
    * What the application loses if a failure discards the transaction after its commit was answered:
    * an exact decimal as text, and its unit. It counts toward the service's limits of the unit until
    * it is durable. With `ack: "durable"` nothing is at risk.
@@ -198,8 +203,9 @@ export class Transaction<R = Row, S = readonly StatementResult[]> extends Durabi
  * are not sent.
  */
 export function executionFields(options: ExecutionOptions): Omit<BeginRequest, "id" | "statements"> {
-  const { isolation, readOnly, deferrable, maxDelayMs, metadata, keep, atRisk } = options;
-  return { isolation, readOnly, deferrable, maxDelayMs, metadata, keep, atRisk } as Omit<BeginRequest, "id">;
+  const { isolation, readOnly, deferrable, maxDelayMs, metadata, keep, onLost, atRisk } = options;
+  const fields = { isolation, readOnly, deferrable, maxDelayMs, metadata, keep, onLost, atRisk };
+  return fields as Omit<BeginRequest, "id">;
 }
 
 /**

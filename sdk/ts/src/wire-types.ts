@@ -51,6 +51,7 @@ export interface TransactionRequest {
   /** The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds. */ maxDelayMs?: number;
   /** The application's own data. Trackers send it with events to webhooks. */ metadata?: Record<string, string>;
   /** True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: GATEWAY_KEEP. */ keep?: boolean;
+  /** `replay`: if a failover loses the transaction, the gateways bring it back before they admit writes, and its client must not run it again. Implies `keep`. Has no effect with `ack: durable`, because such a client learns of the loss itself. */ onLost?: "replay";
   /** The loss of the application if a failure discards the transaction after its commit was answered. It counts toward the limits of its unit until the transaction is durable at the exposure level. A transaction with `ack: durable` has nothing at risk. */ atRisk?: ValueAtRisk;
 }
 export interface BeginRequest {
@@ -62,6 +63,7 @@ export interface BeginRequest {
   /** The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds. */ maxDelayMs?: number;
   /** The application's own data. Trackers send it with events to webhooks. */ metadata?: Record<string, string>;
   /** True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: GATEWAY_KEEP. */ keep?: boolean;
+  /** `replay`: if a failover loses the transaction, the gateways bring it back before they admit writes, and its client must not run it again. Implies `keep`. Has no effect with `ack: durable`, because such a client learns of the loss itself. */ onLost?: "replay";
   /** The loss of the application if a failure discards the transaction after its commit was answered. It counts toward the limits of its unit until the transaction is durable at the exposure level. A transaction with `ack: durable` has nothing at risk. */ atRisk?: ValueAtRisk;
 }
 export interface StatementsRequest {
@@ -125,6 +127,7 @@ export interface RollbackResponse { id: string; state: "aborted" }
   /** Position of a committed transaction. */ position?: Position;
   /** The level that `state` refers to, if it refers to one. */ level?: string;
   /** The strongest level at which the transaction is durable, by what the gateway knew when it answered; null: none yet. Absent if it has not committed. */ achieved?: string | null;
+  /** The service brings the lost transaction back, as its request asked with `onLost: replay`. Do not run it again. */ redo?: "service";
   /** The newest marks that the gateway knows; null before it knows any. */ marks: Marks | null;
 }
 export interface VerdictsRequest {
@@ -141,6 +144,7 @@ export interface VerdictsRequest {
   /** The rule that gave the verdict. The rules of an SDK's own verdicts start with `client:`. */ rule: string;
   /** For `lost`: the epoch in which another attempt under the same id committed. */ retriedIn?: string;
   /** For `lost` and `broken`: the strongest level that the published tombstone had reached. */ settledAt?: string;
+  /** The service brings the lost transaction back, as its request asked with `onLost: replay`. Do not run it again. */ redo?: "service";
 }
 /** Replaces the verdict: the tracker does not judge this token for this caller. It judges the others. */ export interface RefusedToken {
   /** The refused token. */ token: string;
@@ -216,5 +220,6 @@ export interface TicketEnd {
   /** Transactions that the limit counts, that are committed and not durable yet. */ readonly exposure?: AtRisk | undefined;
   /** Id of the transaction that the error is about. */ readonly transactionId?: string | undefined;
   /** For a refused statement: the data that the refusal rests on. An SDK's `hw.promise(error.evidence.token).durable()` waits for it. */ readonly evidence?: Evidence | undefined;
+  /** For a lost transaction. Absent: its client may run it again. */ readonly redo?: "service" | undefined;
   /** For an interactive transaction: true if it is still open. */ readonly open?: boolean | undefined;
 }

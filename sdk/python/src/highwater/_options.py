@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 from urllib.parse import urlsplit
 
 from ._core.errors import usage_error
@@ -43,6 +43,11 @@ class ExecutionFields(TypedDict, total=False):
     """Whether trackers keep the contents, so that they can be read if the transaction is lost.
 
     Default: the gateway's setting.
+    """
+    on_lost: Literal["replay"] | None
+    """`replay`: if a failover loses it, the service brings it back before it admits writes.
+
+    Never run it again yourself. Implies `keep`, and has no effect with `ack="durable"`.
     """
     at_risk: ValueAtRisk | None
     """What the application loses if a failure discards the transaction after its answer.
@@ -143,6 +148,7 @@ def execution_of(options: ExecutionFields) -> ExecutionOptions:
         max_delay_ms=milliseconds(options.get("max_delay")),
         metadata=options.get("metadata"),
         keep=options.get("keep"),
+        on_lost=options.get("on_lost"),
         at_risk=options.get("at_risk"),
     )
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from .reading import read_problem
 from .wire import AtRisk, Evidence, Position, Problem, ReachedLimit, RefusedToken, Verdict, WireError
@@ -70,6 +70,8 @@ class HighwaterError(Exception):
 
     ``hw.promise(error.evidence.token).durable()`` waits until that is durable.
     """
+    redo: Literal["service"] | None
+    """For a lost transaction: the service brings it back. Do not run it again."""
     transaction_id: str | None
     """Id of the transaction."""
     open: bool | None
@@ -113,6 +115,7 @@ class HighwaterError(Exception):
         limit: ReachedLimit | None = None,
         exposure: AtRisk | None = None,
         evidence: Evidence | None = None,
+        redo: Literal["service"] | None = None,
         transaction_id: str | None = None,
         open: bool | None = None,  # noqa: A002 - the protocol's word
         retry_after: float | None = None,
@@ -137,6 +140,7 @@ class HighwaterError(Exception):
         self.limit = limit
         self.exposure = exposure
         self.evidence = evidence
+        self.redo = redo
         self.transaction_id = transaction_id
         self.open = open
         self.retry_after = retry_after
@@ -330,6 +334,7 @@ def problem_error(problem: Problem, *, status: int, retry_after: float | None = 
         limit=problem.limit,
         exposure=problem.exposure,
         evidence=problem.evidence,
+        redo=problem.redo,
         transaction_id=problem.transaction_id,
         open=problem.open,
         retry_after=retry_after if problem.retry_after is None else problem.retry_after,
@@ -457,21 +462,23 @@ _SETTLED: Final[Mapping[str, tuple[type[HighwaterError], str, Outcome, Retry, st
 }
 
 
-def state_error(transaction_id: str, state: str) -> HighwaterError | None:
+def state_error(transaction_id: str, state: str, redo: Literal["service"] | None = None) -> HighwaterError | None:
     """Makes the error for a settled state other than committed; None for an unsettled state."""
     settled = _SETTLED.get(state)
     if settled is None:
         return None
     kind, code, outcome, retry, what = settled
+    if redo is not None:
+        retry, what = "never", "was committed, and a failure discarded it; the service redoes it"
     message = f"transaction {transaction_id} {what}"
-    return kind(message, code=code, outcome=outcome, retry=retry, transaction_id=transaction_id)
+    return kind(message, code=code, outcome=outcome, retry=retry, redo=redo, transaction_id=transaction_id)
 
 
 def verdict_error(
     verdict: Verdict, *, metadata: Mapping[str, str] | None = None, successor: str | None = None
 ) -> HighwaterError:
     """Makes the error for a terminal verdict other than ``durable``, with all its known details."""
-    error = state_error(verdict.id, verdict.verdict)
+    error = state_error(verdict.id, verdict.verdict, verdict.redo)
     if error is None:
         error = UnknownOutcomeError(
             f"no tracker knows the outcome of transaction {verdict.id}",

@@ -45,6 +45,8 @@ class ExecutionOptions:
     """Metadata for webhooks about this transaction."""
     keep: bool | None = None
     """Whether trackers keep the contents."""
+    on_lost: Literal["replay"] | None = None
+    """Who redoes it if it is lost: the service."""
     at_risk: ValueAtRisk | None = None
     """What the application loses with it: an amount and its unit."""
 
@@ -95,6 +97,7 @@ def execution_body(options: ExecutionOptions) -> dict[str, object]:
         maxDelayMs=_whole(options.max_delay_ms),
         metadata=None if metadata is None else dict(metadata),
         keep=options.keep,
+        onLost=options.on_lost,
         atRisk=options.at_risk,
     )
 

@@ -145,7 +145,7 @@ def resolve(status: TransactionStatus, held: HighwaterError | None) -> Resolutio
 
     ``held`` is a resend's definite error.
     """
-    error = state_error(status.id, status.state)
+    error = state_error(status.id, status.state, status.redo)
     if error is not None:
         return Resolution("throw", error)
     if status.state in _COMMITTED:

@@ -153,6 +153,8 @@ class TransactionStatus:
     """The level that ``state`` is about, where it is about one."""
     achieved: str | None = None
     """The strongest level at which it is durable, by what the gateway knew; None: none yet."""
+    redo: Literal["service"] | None = None
+    """For a lost transaction: the service brings it back. Do not run it again."""
     marks: Marks | None = None
     """The newest that the gateway knows."""
 
@@ -182,6 +184,8 @@ class Verdict:
     """For ``lost``: the epoch in which another attempt under the same id committed."""
     settled_at: str | None = None
     """For ``lost`` and ``broken``: the strongest level that the tombstone had reached by then."""
+    redo: Literal["service"] | None = None
+    """For a lost transaction: the service brings it back. Do not run it again."""
     metadata: Mapping[str, str] | None = None
     """Metadata from the transaction's options; None if another process has committed it."""
     read_only: bool | None = None
@@ -279,6 +283,7 @@ class Problem:
     limit: ReachedLimit | None = None
     exposure: AtRisk | None = None
     evidence: Evidence | None = None
+    redo: Literal["service"] | None = None
     transaction_id: str | None = None
     open: bool | None = None
 

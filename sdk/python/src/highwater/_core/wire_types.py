@@ -70,6 +70,7 @@ class TransactionRequest(TypedDict):
     maxDelayMs: NotRequired[int]
     metadata: NotRequired[dict[str, str]]
     keep: NotRequired[bool]
+    onLost: NotRequired[Literal["replay"]]
     atRisk: NotRequired[ValueAtRisk]
 class BeginRequest(TypedDict):
     id: str
@@ -80,6 +81,7 @@ class BeginRequest(TypedDict):
     maxDelayMs: NotRequired[int]
     metadata: NotRequired[dict[str, str]]
     keep: NotRequired[bool]
+    onLost: NotRequired[Literal["replay"]]
     atRisk: NotRequired[ValueAtRisk]
 class StatementsRequest(TypedDict):
     seq: int
@@ -137,6 +139,7 @@ class TransactionStateResponse(TypedDict):
     position: NotRequired[Position]
     level: NotRequired[str]
     achieved: NotRequired[str | None]
+    redo: NotRequired[Literal["service"]]
     marks: Marks | None
 class VerdictsRequest(TypedDict):
     tokens: list[str]
@@ -151,6 +154,7 @@ class TokenVerdict(TypedDict):
     rule: str
     retriedIn: NotRequired[Uuid]
     settledAt: NotRequired[str]
+    redo: NotRequired[Literal["service"]]
 class RefusedToken(TypedDict):
     token: str
     verdict: Literal["unknown"]
@@ -220,4 +224,5 @@ class Problem(TypedDict):
     exposure: NotRequired[AtRisk]
     transactionId: NotRequired[str]
     evidence: NotRequired[Evidence]
+    redo: NotRequired[Literal["service"]]
     open: NotRequired[bool]
