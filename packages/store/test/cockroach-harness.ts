@@ -15,7 +15,7 @@ const SLOW = {
   standIn: "SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'",
 };
 
-function makeCockroachStore(nodes: readonly NodeSpec[], helper: string): CockroachStore {
+export function makeCockroachStore(nodes: readonly NodeSpec[], helper: string): CockroachStore {
   const settings = { ...POSTGRES_DEFAULTS, ...PATIENT, retentionMs: RETENTION_MS, askStandbysEveryMs: 1 };
   return new CockroachStore({ ...settings, nodes, clock: realClock, helper });
 }

@@ -3,11 +3,11 @@
 // say STAND-IN or SERVER. Nothing here has run against a CockroachDB server.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { openServers } from "@highwater/lab-cluster/cockroach";
+import { CockroachStandIn, openServers } from "@highwater/lab-cluster/cockroach";
 import { type EpochId } from "@highwater/protocol";
 import { clusterStoreConformance } from "../src/conformance.ts";
 import { Bench, offsetOf, refusedWith } from "../src/conformance/bench.ts";
-import { makeCockroachHarness as makeHarness } from "./cockroach-harness.ts";
+import { makeCockroachHarness as makeHarness, makeCockroachStore } from "./cockroach-harness.ts";
 
 const isReal = openServers !== null;
 const NAME = isReal ? "CockroachDB (SERVER)" : "CockroachDB (STAND-IN)";
@@ -16,8 +16,6 @@ const NO_RESTART = "a cluster does not restart: its servers do, and no epoch end
 const NOT_REAL = "it would cut or stop a real cluster; run it on the stand-in";
 
 clusterStoreConformance(NAME, makeHarness, {
-  "brings a commit to every replica once the flush is helped along":
-    "a standby's tables cannot be read, so it reports no epochs; its mark is tested below",
   "reports which streams are synchronous, with their positions": "no stream between clusters is synchronous",
   "leaves a living transaction its id, and ends it when its time is over":
     "no session is ended by another: it ends at its own time limit",
@@ -45,6 +43,20 @@ describe(`${NAME}: a standby and its failover`, () => {
       assert.ok(upstream !== null && upstream.flushed >= offset);
       await assert.rejects(store.positions(other), "a standby has no SQL");
     }));
+
+  it(
+    "is unfit while its servers confirm what is not on their disks",
+    { skip: isReal && NOT_REAL },
+    async () => {
+      const standIn = await CockroachStandIn.start({ nodes: [{ id: "one", region: "one" }] });
+      const store = makeCockroachStore(standIn.nodes, "unsafe");
+      assert.equal((await store.probe("one")).unfit, null);
+      await standIn.query("one", "UPDATE standin.setting SET is_unsafe = true");
+      assert.match((await store.probe("one")).unfit ?? "", /^kv\.raft_log\.synchronization\.unsafe/);
+      await store.close();
+      await standIn.close();
+    },
+  );
 
   it("carries over what the standby has, and finds what was lost by its receipt", () =>
     Bench.with(makeHarness, failOver));

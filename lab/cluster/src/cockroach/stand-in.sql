@@ -8,6 +8,7 @@ CREATE TABLE standin.beat (us bigint NOT NULL);
 INSERT INTO standin.beat VALUES (0);
 -- How standbys name this cluster, and what they were before.
 CREATE TABLE standin.origin (uri text NOT NULL, source text NOT NULL);
+CREATE TABLE standin.setting AS SELECT false AS is_unsafe;
 CREATE TABLE standin.activation (source text NOT NULL, at numeric NOT NULL);
 
 CREATE FUNCTION standin.hlc_of(us bigint) RETURNS numeric LANGUAGE sql IMMUTABLE
@@ -65,7 +66,8 @@ CREATE FUNCTION pg_catalog.cluster_logical_timestamp() RETURNS numeric LANGUAGE 
   SELECT standin.hlc_of(greatest((extract(epoch FROM clock_timestamp()) * 1000000)::bigint, last_value)) FROM standin.hlc
 $$;
 
--- A server's folder tells it apart. The system virtual cluster has another id than the one with the data.
+-- A server's folder tells it apart. The system virtual cluster has another id than the one with the
+-- data.
 CREATE FUNCTION crdb_internal.cluster_id() RETURNS uuid LANGUAGE sql STABLE AS $$
   SELECT md5(current_setting('data_directory') || coalesce(current_setting('standin.system', true), ''))::uuid
 $$;
@@ -76,7 +78,9 @@ CREATE FUNCTION standin.virtual_cluster() RETURNS TABLE (id bigint, name text, i
   source_tenant_name text, source_cluster_uri text, retained_time timestamptz, replicated_time timestamptz,
   replication_lag interval, failover_time numeric, status text, source_id text, activation_time numeric)
 LANGUAGE sql AS $$
-  SELECT 3, 'main', CASE WHEN pg_is_in_recovery() THEN 1 END, CASE WHEN pg_is_in_recovery() THEN 'main' END,
+  SELECT 3, 'main',
+    CASE WHEN pg_is_in_recovery() THEN (extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint END,
+    CASE WHEN pg_is_in_recovery() THEN 'main' END,
     CASE WHEN pg_is_in_recovery() THEN (SELECT uri FROM standin.origin) END, NULL::timestamptz,
     CASE WHEN pg_is_in_recovery() THEN 'epoch'::timestamptz + (SELECT us FROM standin.beat) * interval '1 microsecond' END,
     NULL::interval, NULL::numeric, CASE WHEN pg_is_in_recovery() THEN 'replicating' ELSE 'ready' END,

@@ -1,7 +1,7 @@
 // The stand-in for CockroachDB: real PostgreSQL servers, SQL functions for what the adapter calls,
 // and a relay for what SQL cannot imitate. It is built from CockroachDB's documentation and source,
-// so it shows that the adapter does what it means to, and not that CockroachDB does. A cut-over takes
-// back rows that were inserted, updated or deleted, and no change of the schema.
+// so it shows that the adapter does what it means to, and not that CockroachDB does. A cut-over
+// takes back rows that were inserted, updated or deleted, and no change of the schema.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
@@ -23,6 +23,7 @@ const REWRITES: readonly (readonly [RegExp, string])[] = [
     /SHOW VIRTUAL CLUSTER main WITH REPLICATION STATUS, PRIOR REPLICATION DETAILS/,
     "SELECT * FROM standin.virtual_cluster()",
   ],
+  [/SHOW CLUSTER SETTING kv\.raft_log\.[\w.]+/, "SELECT is_unsafe FROM standin.setting"],
   [/SELECT version\(\)/, `SELECT '${VERSION}' AS version`],
   [/ USING HASH\)/, ")"],
 ];

@@ -75,6 +75,8 @@ export class CockroachStore implements Store {
     string,
     { readonly atMs: number; readonly answer: Promise<ClusterStatus | null> }
   >();
+  /** By node: the epochs that it showed when it last served. */
+  readonly #histories = new Map<string, readonly EpochRecord[]>();
 
   constructor(options: CockroachStoreOptions) {
     this.#options = options;
@@ -100,10 +102,13 @@ export class CockroachStore implements Store {
   async probe(node: string): Promise<NodeReport> {
     const on = this.#of(node);
     const status = await on.status();
-    if (status.status !== "ready") return standbyReport(node, status);
+    if (status.status !== "ready") {
+      this.#histories.delete(node);
+      return standbyReport(node, status, this.#replicatedBy(node, status));
+    }
     const [[identity], [tables]] = await Promise.all([on.ask(IDENTITY), on.ask(IS_PREPARED)]);
     const prepared = tables?.["prepared"] === "t";
-    const { records, newest } = prepared ? await on.epochs() : { records: [], newest: undefined };
+    const { records, newest } = prepared ? await this.#epochs(on) : { records: [], newest: undefined };
     const isCurrent = newest !== undefined && newest["cluster_id"] === identity?.["cluster_id"];
     const end = parseHlc(identity?.["now"] ?? "");
     return {
@@ -111,7 +116,7 @@ export class CockroachStore implements Store {
       role: "primary",
       prepared,
       epochs: records,
-      unfit: null,
+      unfit: unfitness(status),
       upstream: null,
       isFed: false,
       // A cluster has no start: its servers come and go.
@@ -122,6 +127,24 @@ export class CockroachStore implements Store {
       command: null,
       serverTimeMs: Number(identity?.["now_ms"]),
     };
+  }
+
+  async #epochs(on: Cluster): ReturnType<Cluster["epochs"]> {
+    const found = await on.epochs();
+    this.#histories.set(on.spec.id, found.records);
+    return found;
+  }
+
+  /**
+   * The epochs that the standby has: its tables cannot be read, but it has every row of its source
+   * up to its mark.
+   */
+  #replicatedBy(node: string, status: ClusterStatus): readonly EpochRecord[] {
+    const { mark } = status;
+    const source = this.nodes.find(({ id }) => id !== node && this.#isFedBy(status, id));
+    if (mark === null || source === undefined) return [];
+    const records = this.#histories.get(source.id) ?? [];
+    return records.filter(({ startOffset }) => BigInt(startOffset) <= mark);
   }
 
   /** No log, so no witness of how far it reached: `activation_time` says it. */
@@ -179,7 +202,7 @@ export class CockroachStore implements Store {
       const [{ status, prior, ownSource }, [identity], { records, newest }] = await Promise.all([
         on.status(),
         on.ask(IDENTITY),
-        on.epochs(),
+        this.#epochs(on),
       ]);
       if (status !== "ready")
         throw new Error(`node ${node} begins no epoch: its virtual cluster is ${status}`);
@@ -357,16 +380,21 @@ function forkOf(node: string, source: string | null | undefined, prior: ClusterS
   );
 }
 
-function standbyReport(node: string, { status, mark, stream, ownSource }: ClusterStatus): NodeReport {
+function unfitness({ isUnsafe }: ClusterStatus): string | null {
+  return isUnsafe ? "kv.raft_log.synchronization.unsafe.disabled is on" : null;
+}
+
+function standbyReport(node: string, standby: ClusterStatus, epochs: readonly EpochRecord[]): NodeReport {
+  const { status, mark, stream, ownSource } = standby;
   const offset = mark ?? (0n as Offset);
   return {
     node,
     role: "replica",
-    prepared: false,
-    epochs: [],
+    prepared: epochs.length > 0,
+    epochs,
     current: null,
     command: null,
-    unfit: null,
+    unfit: unfitness(standby),
     incarnation: ownSource,
     flushed: offset,
     applied: offset,

@@ -5,13 +5,14 @@ import {
   type EpochCause,
   type EpochRecord,
   formatOffset,
+  minOffset,
   type NodeSpec,
   type Offset,
 } from "@highwater/protocol";
 import { applicationName, Channel } from "../postgres/channel.ts";
 import { parseHlc, parseTime } from "./hlc.ts";
 import { CockroachClient, cockroachSettings, type SessionOptions, Sessions } from "./sessions.ts";
-import { EPOCHS, FINAL_MARKS, showStatus } from "./sql.ts";
+import { EPOCHS, FINAL_MARKS, showStatus, UNSAFE_LOG } from "./sql.ts";
 
 export interface ClusterOptions extends SessionOptions {
   /** The virtual cluster with the data. Default: `main`. */
@@ -44,9 +45,11 @@ export interface ClusterStatus {
   readonly ownSource: string;
   /** Which one it was a standby of, and where it left its history. */
   readonly prior: { readonly source: string; readonly at: Offset } | null;
+  /** Its servers confirm what is not on their disks. */
+  readonly isUnsafe: boolean;
 }
 
-const COUNTED = new Set(["replicating", "replication pending failover", "replication pending cutover"]);
+const COUNTED = new Set(["replicating", "replication pending failover"]);
 
 export class Cluster {
   readonly spec: NodeSpec;
@@ -90,24 +93,16 @@ export class Cluster {
   }
 
   async status(): Promise<ClusterStatus> {
-    const [[row], [own]] = await this.#system.run((client) =>
+    const [[row], [own], [setting]] = await this.#system.run((client) =>
       Promise.all([
         query(client, this.#status),
         query(client, "SELECT crdb_internal.cluster_id() AS cluster_id"),
+        // A user without the privilege may not read it, and a release may not have it.
+        query(client, UNSAFE_LOG).catch((): Texts[] => []),
       ]),
     );
     if (row === undefined || own === undefined) throw new Error(`${this.#status}: no row`);
-    const status = row["status"] ?? "";
-    const time = row["replicated_time"];
-    const { source_id: source = null, activation_time: at = null } = row;
-    return {
-      status,
-      mark: COUNTED.has(status) && time != null ? parseTime(time) : null,
-      stream: `${row["source_cluster_uri"] ?? ""}#${row["ingestion_job_id"] ?? ""}`,
-      sourceUri: row["source_cluster_uri"] ?? "",
-      ownSource: `${own["cluster_id"] ?? ""}:${row["id"] ?? ""}`,
-      prior: source === null || at === null ? null : { source, at: parseHlc(at) },
-    };
+    return statusOf(row, own["cluster_id"] ?? "", /^t/.test(Object.values(setting ?? {})[0] ?? ""));
   }
 
   async epochs(): Promise<{ readonly records: EpochRecord[]; readonly newest: Texts | undefined }> {
@@ -126,6 +121,24 @@ export class Cluster {
     for (const channel of [this.control, this.settling, this.#system]) channel.close();
     this.sessions.close();
   }
+}
+
+export function statusOf(row: Texts, clusterId: string, isUnsafe: boolean): ClusterStatus {
+  const status = row["status"] ?? "";
+  const time = row["replicated_time"];
+  const { source_id: source = null, activation_time: at = null } = row;
+  // An operator has ordered a cut-over, which takes back what is above this time.
+  const end = row["failover_time"];
+  const replicated = COUNTED.has(status) && time != null ? parseTime(time) : null;
+  return {
+    status,
+    mark: replicated === null || end == null ? replicated : minOffset(replicated, parseHlc(end)),
+    stream: `${row["source_cluster_uri"] ?? ""}#${row["ingestion_job_id"] ?? ""}`,
+    sourceUri: row["source_cluster_uri"] ?? "",
+    ownSource: `${clusterId}:${row["id"] ?? ""}`,
+    prior: source === null || at === null ? null : { source, at: parseHlc(at) },
+    isUnsafe,
+  };
 }
 
 export async function query(

@@ -1,7 +1,8 @@
-// Goal: timestamps keep every digit and their order, and what would commit behind the service is refused.
+// Goal: timestamps keep every digit and their order, marks claim no more than a cut-over keeps, and what would commit behind the service is refused.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { HighwaterError } from "@highwater/protocol";
+import { statusOf } from "./cluster.ts";
 import { parseHlc, parseTime } from "./hlc.ts";
 import { refuseForCockroach } from "./statements.ts";
 import { versionFault } from "./version.ts";
@@ -25,6 +26,28 @@ describe("commit timestamps as offsets", () => {
     );
     for (const text of ["", "2025-11-28 21:00:00", "2025-11-28 21:00:00+01"])
       assert.throws(() => parseTime(text));
+  });
+});
+
+describe("a standby's mark", () => {
+  const row = { id: "3", status: "replicating", replicated_time: "2025-11-28 21:00:00.5+00" };
+  const markOf = (more: Record<string, string | null>): bigint | null =>
+    statusOf({ ...row, ...more }, "c", false).mark;
+
+  it("is its replicated time, and at most the time to which an operator lets it cut over", () => {
+    assert.equal(markOf({}), parseHlc("1764363600500000000"));
+    const ordered = {
+      status: "replication pending failover",
+      failover_time: "1764363600400000000.0000000000",
+    };
+    assert.equal(markOf(ordered), parseHlc("1764363600400000000"));
+    assert.equal(markOf({ ...ordered, failover_time: "1764363600600000000" }), markOf({}));
+  });
+
+  it("is unknown while the standby is not replicating, or has not said", () => {
+    for (const status of ["replication error", "replication failing over", "ready"])
+      assert.equal(markOf({ status }), null);
+    assert.equal(markOf({ replicated_time: null }), null);
   });
 });
 

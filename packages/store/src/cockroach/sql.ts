@@ -74,6 +74,9 @@ export const KEY_CHECKS = "SELECT kid, valid_from_ms, value FROM highwater.key_c
 export const ADD_KEY_CHECK = `INSERT INTO highwater.key_check (kid, valid_from_ms, value)
   VALUES ($1::INT8, $2::INT8, $3::TEXT) ON CONFLICT (kid) DO NOTHING`;
 
+/** In the system virtual cluster. Servers lose commits in a crash while it is on. */
+export const UNSAFE_LOG = "SHOW CLUSTER SETTING kv.raft_log.synchronization.unsafe.disabled";
+
 /** In the system virtual cluster. The name is one of the configuration. */
 export function showStatus(virtualCluster: string): string {
   return `SHOW VIRTUAL CLUSTER ${virtualCluster} WITH REPLICATION STATUS, PRIOR REPLICATION DETAILS`;
