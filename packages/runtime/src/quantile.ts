@@ -4,8 +4,9 @@
 export type Buckets = readonly { readonly bound: number; readonly count: number }[];
 
 /**
- * The quantile of the values that came between two readings, in milliseconds (bounds are seconds). Within a bucket the
- * values count as evenly spread. Null: none came, or the service has started again.
+ * The quantile of the values that came between two readings, in milliseconds (bounds are seconds).
+ * Within a bucket the values count as evenly spread. Null: none came, or the service has started
+ * again.
  */
 export function quantileBetween(before: Buckets, after: Buckets, quantile: number): number | null {
   const countBefore = new Map(before.map(({ bound, count }) => [bound, count]));

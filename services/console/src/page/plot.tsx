@@ -1,5 +1,5 @@
-// A live plot of some values, one for each level. uPlot draws it on a canvas; the legend beside it says
-// the newest values as text.
+// A live plot of some values, one for each level. uPlot draws it on a canvas; the legend beside it
+// says the newest values as text.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { formatTime } from "./format.ts";

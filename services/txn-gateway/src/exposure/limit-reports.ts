@@ -1,6 +1,6 @@
 // Reports this gateway's limits of exposure and the time of its commits to every tracker, so that
-// operators find those of all gateways in one place. Nothing is decided by them: a report that does not arrive is not sent
-// again, and the next one comes soon.
+// operators find those of all gateways in one place. Nothing is decided by them: a report that does
+// not arrive is not sent again, and the next one comes soon.
 import { type ExposureLimitsReport, type ReportedLimit } from "@highwater/protocol";
 import { type Buckets, type Clock, quantileBetween, sleep } from "@highwater/runtime";
 import { type ServiceTransport } from "../deps.ts";
