@@ -1,7 +1,7 @@
 // `make demo`: auctions in a three-region system, then the loss of the primary's region in the
 // middle of them. The lost transactions are brought back, and at the end every promise is held
-// against the database. Exit code 1 if one of them was wrong. On a terminal it ends with the page of
-// what was lost, which stays open until Enter.
+// against the database. Exit code 1 if one of them was wrong. On a terminal it ends with the page
+// of what was lost, which stays open until Enter.
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type System } from "@highwater/lab-system";
@@ -67,7 +67,9 @@ async function demo(system: System, interrupted: AbortSignal): Promise<boolean> 
 }
 
 async function showLosses(system: System): Promise<void> {
-  console.log(`\nWhat was lost, one by one: ${consoleOf(system)}#/after\nPress Enter to stop everything.`);
+  console.log(
+    `\nThe console lists the lost transactions: ${consoleOf(system)}#/after\nPress Enter to stop everything.`,
+  );
   await Promise.race([once(process.stdin, "data"), once(process.stdin, "end")]);
 }
 
