@@ -76,10 +76,12 @@ export const ExposureLimitsReport = Type.Object(
     region: Region,
     level: LevelName,
     limits: Type.Array(ReportedLimit, { maxItems: OPERATOR_LIMITS.limitsReported }),
-    commitMs: Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {
-      description:
-        "Median time of the fast writes that the gateway committed since its last report, in milliseconds. Null: it committed none.",
-    }),
+    commitMs: Type.Optional(
+      Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {
+        description:
+          "Median time of the fast writes that the gateway committed since its last report, in milliseconds. Null: it committed none. Absent from gateways of an older version.",
+      }),
+    ),
   },
   closed,
 );

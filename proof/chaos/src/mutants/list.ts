@@ -46,7 +46,7 @@ const REPLAYS: readonly Omit<Mutant, "faults" | "replays">[] = [
   {
     name: "a replay brings back a safe transaction that was not answered",
     patch: {
-      file: gateway("replay/replay"),
+      file: gateway("replay/ends"),
       find: 'if (contents.ack === "durable" && answered !== "yes")',
       replace: 'if (contents.ack === "durable" && answered === ("" as string))',
     },

@@ -4,7 +4,7 @@ import { BODY_ERRORS, CALLER_ERRORS, type Operation } from "@highwater/service";
 
 const shared = { parameters: [], errorShape: "problem" } as const;
 const LIMIT = { name: "exposureTransactions", value: 200_000, bound: 200_000, used: 412 } as const;
-const REPORT = { gateway: "us-east", region: "us-east", level: "region", limits: [LIMIT] };
+const REPORT = { gateway: "us-east", region: "us-east", level: "region", limits: [LIMIT], commitMs: 3.2 };
 
 export const OPERATOR_OPERATIONS: readonly Operation[] = [
   {

@@ -7,7 +7,6 @@ import { GatewayLimits } from "./gateway-limits.ts";
 const reportOf = (gateway: string, used = 0) => ({
   ...{ gateway, region: "r", level: "region" },
   limits: [{ name: "exposureTransactions", value: 10, bound: 10, used }],
-  commitMs: null,
 });
 
 test("a later report takes the place of an earlier one, and a silent gateway is dropped", async () => {

@@ -86,7 +86,7 @@ export class TrackerMetrics extends MetricSet implements Subscriber {
       limits
         .list()
         .gateways.flatMap(({ gateway, region, commitMs }) =>
-          commitMs === null ? [] : [{ labels: { gateway, region }, value: commitMs / 1_000 }],
+          commitMs == null ? [] : [{ labels: { gateway, region }, value: commitMs / 1_000 }],
         ),
     );
     this.read(TRACKER.eventStreamClients, () => events.streams);
