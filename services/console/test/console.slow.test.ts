@@ -163,7 +163,7 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     await show(page, "Keys and limits");
     for (const gateway of ["us-east", "us-west", "eu-west"])
       await row(gateway).filter({ hasText: "exposureTransactions" }).getByText("200,000").first().waitFor();
-    await row("shop reports").getByText("ratePerSecond=50").waitFor();
+    await row("shop reports").getByText("ratePerSecond: 50").waitFor();
     await row("shop reports")
       .getByText(/^in [34] days$/)
       .waitFor();

@@ -60,7 +60,7 @@ test("limits have their units, and every limit of a gateway says what counts tow
   assert.equal(countedText({ name: "newLimit" }), "newLimit");
   assert.equal(
     ownLimitsText(keyOf("k", { limits: { ratePerSecond: 200, burst: 5 } })),
-    "ratePerSecond=200, burst=5",
+    "ratePerSecond: 200, burst: 5",
   );
 });
 

@@ -40,7 +40,7 @@ export function expiresSoon({ state, expiresAt }: DescribedKey, nowMs: number): 
 /** The key's own limits, under the names that the database and the command have. */
 export function ownLimitsText({ limits, minLevel }: DescribedKey): string {
   return Object.entries({ ...limits, ...(minLevel !== undefined && { minLevel }) })
-    .map(([name, value]) => `${name}=${String(value)}`)
+    .map(([name, value]) => `${name}: ${String(value)}`)
     .join(", ");
 }
 
