@@ -24,7 +24,7 @@ SQL = (
     "SELECT n, n::text, NULL AS nothing, ARRAY[n] AS several FROM generate_series(1, 3) n",
     "INSERT INTO invented (note) VALUES ('x') RETURNING id, note",
     "INSERT INTO invented (note) SELECT n::text FROM generate_series(1, 5) n",
-    "SELECT count(*) FROM invented",
+    "SELECT note FROM uninvented",
     "INSERT INTO invented (id, note) VALUES (1, 'taken')",
     "SELECT 1 / 0",
     "ROLLBACK",
