@@ -299,8 +299,8 @@ export function unknownOutcome(transactionId: string | undefined, cause: unknown
 
 /** Code and message of each state in which nothing more can be learned, other than committed. */
 const SETTLED = tableOf<readonly [code: string, message: string]>({
-  lost: ["transaction_lost", "a failover discarded it"],
-  aborted: ["transaction_aborted", "it will never commit: use a new id"],
+  lost: ["transaction_lost", "a failover discarded it: run it again with a new id"],
+  aborted: ["transaction_aborted", "it never commits: run it again with a new id"],
   broken: ["promise_broken", "a failover discarded it, though durable"],
   expired: ["id_expired", "its receipt is no longer kept"],
   unknown: ["transaction_unknown", "no tracker knows its outcome"],
@@ -318,12 +318,13 @@ export function stateError(
   const { verdict, redo = verdict?.redo } = details;
   // A late copy of the request has run in the new history. Running the body again under a new id
   // would do it twice.
-  const isRetried = verdict?.retriedIn !== undefined;
-  const end = isRetried ? ", and another attempt committed" : redo ? ": the service redoes" : "";
-  const then: Partial<ErrorDetails> = isRetried
-    ? { outcome: "applied", retry: "resolve_outcome" }
-    : redo
-      ? { redo, retry: "never" }
-      : {};
-  return failure(code, message + end, { ...details, transactionId, ...then });
+  const retriedIn = verdict?.retriedIn;
+  const instead = retriedIn
+    ? "a failover discarded it: another attempt committed"
+    : redo && "a failover discarded it: the service redoes it";
+  return failure(code, instead ?? message, {
+    ...details,
+    transactionId,
+    ...(retriedIn ? { outcome: "applied", retry: "resolve_outcome" } : redo && { redo, retry: "never" }),
+  });
 }
