@@ -119,6 +119,7 @@ export { installRouteTable, type Route, routesOf } from "./plugins/route-table.t
 export { type ProcessOptions, type ProcessContext, runProcess, type Served } from "./process.ts";
 export { makeServer, type ServerOptions } from "./server.ts";
 export {
+  choice,
   flag,
   hostOf,
   integer,

@@ -5,8 +5,9 @@ import {
   describeAuthority,
   readAuthority,
 } from "@highwater/authority";
-import { type ReplayRequest, type Topology } from "@highwater/protocol";
+import { type Topology } from "@highwater/protocol";
 import {
+  choice,
   DEPLOYMENT_SETTINGS,
   describeSchedule,
   type Env,
@@ -74,24 +75,10 @@ function optionalPort(variable: string): Setting<number | null> {
   };
 }
 
-const pgAuth: Setting<"keys" | "passthrough"> = {
-  variable: "GATEWAY_PG_AUTH",
-  read: (value) => {
-    if (value === undefined || value === "" || value === "keys") return "keys";
-    if (value === "passthrough") return "passthrough";
-    throw new Faults("must be keys or passthrough");
-  },
-};
+const pgAuth = choice("GATEWAY_PG_AUTH", ["keys", "passthrough"]);
 
 /** What the application declares of transactions with `onLost`; see ReplayRequest. */
-const replayIndependent: Setting<NonNullable<ReplayRequest["independent"]>> = {
-  variable: "GATEWAY_REPLAY_INDEPENDENT",
-  read: (value) => {
-    if (value === undefined || value === "" || value === "none") return "none";
-    if (value === "rows" || value === "all") return value;
-    throw new Faults("must be none, rows or all");
-  },
-};
+const replayIndependent = choice("GATEWAY_REPLAY_INDEPENDENT", ["none", "rows", "all"]);
 
 /** Addresses and networks, separated by commas. */
 const pgProxies: Setting<readonly string[]> = {

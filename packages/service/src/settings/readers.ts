@@ -55,6 +55,23 @@ export function flag(variable: string): Setting<boolean> {
   };
 }
 
+/** One of the values; empty means the first. */
+export function choice<const Value extends string>(
+  variable: string,
+  values: readonly [Value, ...Value[]],
+): Setting<Value> {
+  const [first] = values;
+  return {
+    variable,
+    read: (value) => {
+      if (value === undefined || value === "") return first;
+      const found = values.find((each) => each === value);
+      if (found !== undefined) return found;
+      throw new Faults(`must be ${values.slice(0, -1).join(", ")} or ${values.at(-1) ?? ""}`);
+    },
+  };
+}
+
 const SECRET_CHARS_MIN = 16;
 
 /** A secret, or `@` and the path of a file that contains it. Null when it is not set. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { COCKROACH_REFUSAL } from "@highwater/store";
 import { identityVariables, readIdentity } from "../identity/settings.ts";
-import { integer, name, origins, parseTopology, secret, text, urls } from "./readers.ts";
+import { choice, integer, name, origins, parseTopology, secret, text, urls } from "./readers.ts";
 import { about, referenceRows } from "./reference.ts";
 import { rangesOf, readSettings, variablesOf } from "./setting.ts";
 
@@ -126,4 +126,12 @@ test("the reference knows exactly the variables that there are", () => {
   ]);
   assert.throws(() => referenceRows(["X_HOST"], rangesOf({ host }), known), /unknown variables: X_SIZE/);
   assert.throws(() => referenceRows(variablesOf(TABLE), rangesOf(TABLE), known), /X_NAME is not described/);
+});
+
+test("a choice is one of its values, or the first", () => {
+  const mode = choice("X_MODE", ["off", "rows", "all"]);
+  const read = (value?: string) => mode.read(value, noFile);
+  assert.deepEqual([read(), read(""), read("off"), read("all")], ["off", "off", "off", "all"]);
+  assert.throws(() => read("Rows"), { faults: ["must be off, rows or all"] });
+  assert.throws(() => choice("X_MODE", ["on", "off"]).read("0", noFile), { faults: ["must be on or off"] });
 });
