@@ -2,7 +2,8 @@
 import Type, { type Static } from "typebox";
 import { TransactionEventData } from "./durability.ts";
 import { about, closed, texts } from "./schema-helpers.ts";
-import { Isolation, OffsetText, OnLost, OwnerText, Statement, Uuid } from "./schemas.ts";
+import { OnLost } from "./redo.ts";
+import { Isolation, OffsetText, OwnerText, Statement, Uuid } from "./schemas.ts";
 
 export const CONTENTS_LIMITS = {
   /** Of the sealed contents of one transaction, as base64url. */

@@ -3,7 +3,8 @@
 import Type, { type Static } from "typebox";
 import { closed } from "./schema-helpers.ts";
 import { AmountText, Unit } from "./value.ts";
-import { LevelName, Metadata, OffsetText, OwnerText, Redo, StallEvent, Uuid, Verdict } from "./schemas.ts";
+import { Redo } from "./redo.ts";
+import { LevelName, Metadata, OffsetText, OwnerText, StallEvent, Uuid, Verdict } from "./schemas.ts";
 
 export const DURABILITY_EVENT_TYPES = [
   "transaction.lost",

@@ -1,7 +1,8 @@
 // The schemas of what an error's body has beyond the class of its code.
 import Type, { type Static } from "typebox";
 import { about, closed, texts } from "./schema-helpers.ts";
-import { LevelName, OffsetText, Position, Redo, TokenText } from "./schemas.ts";
+import { Redo } from "./redo.ts";
+import { LevelName, OffsetText, Position, TokenText } from "./schemas.ts";
 
 export const EvidenceBody = Type.Object(
   {

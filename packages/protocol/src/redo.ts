@@ -1,5 +1,17 @@
-// How trackers learn who redoes a lost transaction. It travels among the metadata of the
+// Who redoes a lost transaction, and how trackers learn it. That travels among the metadata of the
 // announcement, so every ledger keeps it with the transaction, and leaves as a field of its own.
+import Type from "typebox";
+
+export const OnLost = Type.Literal("replay", {
+  description:
+    "`replay`: if a failover loses the transaction, the gateways bring it back before they admit writes, and its client must not run it again. Implies `keep`. Has no effect with `ack: durable`, because such a client learns of the loss itself.",
+});
+
+export const Redo = Type.Literal("service", {
+  description:
+    "The service brings the lost transaction back, as its request asked with `onLost: replay`. Do not run it again.",
+});
+
 type Metadata = Readonly<Record<string, string>>;
 
 /** Gateways refuse it in requests. */

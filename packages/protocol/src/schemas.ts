@@ -2,6 +2,7 @@
 // hand.
 import Type, { type Static } from "typebox";
 import { about, closed, texts } from "./schema-helpers.ts";
+import { OnLost, Redo } from "./redo.ts";
 import { ValueAtRisk } from "./value.ts";
 
 export const Uuid = Type.String({
@@ -178,16 +179,6 @@ export const MaxDelayMs = Type.Integer({
 export const Keep = Type.Boolean({
   description:
     "True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: GATEWAY_KEEP.",
-});
-
-export const OnLost = Type.Literal("replay", {
-  description:
-    "`replay`: if a failover loses the transaction, the gateways bring it back before they admit writes, and its client must not run it again. Implies `keep`. Has no effect with `ack: durable`, because such a client learns of the loss itself.",
-});
-
-export const Redo = Type.Literal("service", {
-  description:
-    "The service brings the lost transaction back, as its request asked with `onLost: replay`. Do not run it again.",
 });
 
 /** How a transaction runs. */
