@@ -17,6 +17,7 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import "./tables.css";
 import "./map.css";
+import "./plot.css";
 
 interface View {
   readonly path: string;
