@@ -38,7 +38,7 @@ test("a lost transaction is brought back by one that names it", () => {
   const all = { before, lost, replay };
   assertGood(made(all, { ...rowOf([1, 2]), ...redone }));
   assertViolates(made(all, rowOf([1, 2])), "atomicity.receipt", "replay.class", "replay.root");
-  const unknown = { redone: [...redone.redone, { root: "nobody", txn: "replay" }] };
+  const unknown = { redone: [...redone.redone, { root: "not sent", txn: "replay" }] };
   assertViolates(made(all, { ...rowOf([1, 2]), ...unknown }), "replay.root");
   assertViolates(made({ before, lost }, { ...rowOf([1]), ...redone }, [end("conflict")]), "replay.root");
 });
@@ -66,8 +66,11 @@ test("a replay has all effects of its root, and what is known not to have commit
     "fate.aborted-present",
   );
   const answer = { outcome: "lost", position: null } as const;
-  const told: Spec = { ...lost, answer, shows: null, invocation: { keep: true, ack: "durable" } };
-  assertViolates(made({ before, lost: told, replay }, { ...rowOf([1, 2]), ...redone }), "replay.told-lost");
+  const answeredLost: Spec = { ...lost, answer, shows: null, invocation: { keep: true, ack: "durable" } };
+  assertViolates(
+    made({ before, lost: answeredLost, replay }, { ...rowOf([1, 2]), ...redone }),
+    "replay.answered-lost",
+  );
 });
 
 test("a replay writes over nothing newer, and has the result that its client was shown", () => {

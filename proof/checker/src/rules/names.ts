@@ -52,7 +52,7 @@ export const RULES = {
   "once.rerun": "a transaction and its rerun are both present",
   "replay.root": "a replay does not name the lost transaction that it brought back",
   "replay.twice": "a transaction is there itself, and was brought back",
-  "replay.told-lost": "a safe transaction was brought back, although its request was answered as lost",
+  "replay.answered-lost": "a safe transaction was brought back, although its request was answered as lost",
   "replay.overwrites": "a transaction that was brought back wrote over something newer",
   "replay.result": "the past of a row differs from what a transaction there was shown",
   "replay.class": "a lost transaction has no class, several, or one that the final state belies",

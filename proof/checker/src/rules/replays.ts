@@ -17,7 +17,7 @@ function judgeRoots({ final, byId, redone, transactions }: History, findings: Fi
   for (const { root, txn } of final.redone ?? []) {
     const lost = byId.get(root);
     const violation = (
-      rule: "replay.root" | "replay.twice" | "replay.told-lost",
+      rule: "replay.root" | "replay.twice" | "replay.answered-lost",
       explanation: string,
     ): void => {
       findings.violation(rule, [root, txn], () => explanation);
@@ -30,8 +30,8 @@ function judgeRoots({ final, byId, redone, transactions }: History, findings: Fi
       violation("replay.twice", "T1 is there itself, and T2 has brought it back");
     if (lost?.invocation.ack === "durable" && lost.answer?.outcome === "lost")
       violation(
-        "replay.told-lost",
-        "T1 was safe, its client was told that it is lost, and T2 has brought it back",
+        "replay.answered-lost",
+        "T1 was safe, its client was answered that it is lost, and T2 has brought it back",
       );
   }
   for (const { invocation, receipt } of transactions) {
@@ -64,7 +64,7 @@ function judgeRow({ writers, redone, epochs }: History, { key, count, log }: Row
       findings.violation(
         "read.garbage",
         [],
-        () => `${String(value)} is in row ${key}, and nobody has added it`,
+        () => `${String(value)} is in row ${key}, and no transaction has added it`,
       );
       continue;
     }
