@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { findFaketime } from "@highwater/lab-cluster";
 import { ownRole, System, type SystemOptions } from "@highwater/lab-system";
+import { KEEPING } from "@highwater/lab-system/testing";
 import { type Owner, USUAL_RETENTION_MS } from "../parts.ts";
 import { type Rig } from "../system.ts";
 import { type LevelRule } from "./kept.ts";
@@ -45,12 +46,6 @@ const KEYS = {
   TRACKER_WEBHOOK_ALLOW: "127.0.0.1",
   TRACKER_WEBHOOK_DELAYS_MS: Array(WEBHOOK_ATTEMPTS).fill("1000").join(","),
   TRACKER_WEBHOOK_TIMEOUT_MS: "2000",
-};
-
-const KEEPING = {
-  HIGHWATER_CONTENTS_KEYS: JSON.stringify([
-    { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: randomBytes(32).toString("hex") },
-  ]),
 };
 
 const OWNERS = ["red", "blue"];
