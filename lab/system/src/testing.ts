@@ -78,8 +78,11 @@ export async function commit(
   options: Partial<TransactionRequest> = {},
 ): Promise<TransactionResponse> {
   let id = options.id ?? newId();
-  return eventually("the transaction commits", async () => {
+  let refusal: unknown = "no answer";
+  const what = (): string => `the transaction commits; last: ${JSON.stringify(refusal)}`;
+  return eventually(what, async () => {
     const { status, body } = await send(gateway, statements, { ...options, id });
+    refusal = body;
     if (status === 503) return undefined;
     if (body.retry === "transaction" && options.id === undefined) {
       id = newId();
