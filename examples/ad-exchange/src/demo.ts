@@ -136,6 +136,10 @@ function report({ publishers, claims, failover, times, findings, back }: Results
     exposed_at_failure: failover.exposed.length,
   };
   console.log(JSON.stringify(summary));
+  if (lost === 0)
+    console.log(
+      "\nNothing that a client knew of was lost, so this run has not shown what it is for: the machine is too busy. Run it again.",
+    );
   const isBack =
     back.lostWrites === back.replayed + back.conflicts + back.unrecoverable && answered.unrecoverable === 0;
   return wrong === 0 && pending === 0 && lost > 0 && isBack;
