@@ -19,7 +19,8 @@ export function homePage(readme: string, picture: string): SitePage {
   const text = ({ heading, text: content }: { heading: string; text: string }): string =>
     `## ${heading}\n${content.trimEnd()}`;
   const body = [
-    ...[oneLine(picture), ...promises.slice(0, parts - 1), text(first)],
+    ...promises.slice(0, parts - 1),
+    text(first),
     ...["## How it works", ...promises.slice(parts - 1).map((part) => part.trim()), ...others.map(text)],
   ];
   return {
@@ -30,6 +31,7 @@ export function homePage(readme: string, picture: string): SitePage {
       template: "splash",
       hero: {
         tagline: problem.replaceAll("\n", " "),
+        image: { html: picture },
         actions: [
           { text: "The guide", link: "/guide/", icon: "right-arrow" },
           { text: "Architecture", link: "/architecture/", variant: "minimal" },
@@ -38,12 +40,4 @@ export function homePage(readme: string, picture: string): SitePage {
       },
     },
   };
-}
-
-/** An empty line would end the HTML inside of Markdown. */
-function oneLine(svg: string): string {
-  return svg
-    .trim()
-    .replaceAll(/<!--.*?-->/gs, "")
-    .replaceAll(/\s*\n\s*/g, " ");
 }

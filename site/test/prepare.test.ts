@@ -34,9 +34,10 @@ test("the calls and schemas of both services have sections", () => {
 });
 
 test("the first page has the picture, four lines of code, and when not to use Highwater", () => {
-  const { body = "" } = pages.get("/") ?? {};
-  const places = ["<svg", "await tx.durable(", "## When not to use it", "txn-gateway", "## Try it"].map(
-    (part) => body.indexOf(part),
+  const { body = "", extra } = pages.get("/") ?? {};
+  assert.match(JSON.stringify(extra?.["hero"]), /<svg/);
+  const places = ["await tx.durable(", "## When not to use it", "txn-gateway", "## Try it"].map((part) =>
+    body.indexOf(part),
   );
   assert.deepEqual(
     places,
