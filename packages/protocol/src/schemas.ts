@@ -357,6 +357,12 @@ export const TransactionResponse = Type.Object(
     /** Level of a `durable` or `pending` state. */
     level: Type.Optional(LevelName),
     achieved: Achieved,
+    metBy: Type.Optional(
+      Type.Literal("store", {
+        description:
+          "Present if the database met the level in `achieved` with its answer to the commit, so that nothing had to be waited for.",
+      }),
+    ),
     results: Type.Union([Type.Array(StatementResult), Type.Null()], {
       description:
         "One result for each statement; null for a replay, because the service does not keep results.",

@@ -53,6 +53,7 @@ export interface MemoryStoreOptions {
 export class MemoryStore implements Store {
   readonly nodes: readonly StoreNode[];
   readonly countsBytes = true;
+  readonly commitsDurably = false;
   readonly wire = null;
   readonly #world: MemoryWorld;
   readonly #helper: string;

@@ -440,6 +440,11 @@ export interface Store extends NodeSource {
    * nothing, and no service reports it.
    */
   readonly countsBytes: boolean;
+  /**
+   * The database answers a commit when it has what a level with the rule `primary` promises, so the
+   * answer itself meets such a level. False: it answers sooner, and positions() says when it has.
+   */
+  readonly commitsDurably: boolean;
   /** Null: the PostgreSQL wire cannot stand before this store. */
   readonly wire: WireStatements | null;
   /**

@@ -104,6 +104,7 @@ export interface TransactionResponse {
   /** A position in one epoch's log. Offsets of different epochs must not be compared. */ position: Position;
   level?: string;
   /** The strongest level at which the transaction is durable, by what the gateway knew when it answered; null: none yet. Absent if it has not committed. */ achieved?: string | null;
+  /** Present if the database met the level in `achieved` with its answer to the commit, so that nothing had to be waited for. */ metBy?: "store";
   /** One result for each statement; null for a replay, because the service does not keep results. */ results: StatementResult[] | null;
   /** The newest marks that the gateway knows; null before it knows any. */ marks: Marks | null;
   /** True if a tracker had the announcement on disk when the gateway answered. */ announced: boolean;

@@ -1,6 +1,6 @@
 // The gateway without HTTP: makes its parts, joins them, starts and stops them in order.
 import { makeAuthorityRule } from "@highwater/authority";
-import { type EpochId } from "@highwater/protocol";
+import { type EpochId, type Topology } from "@highwater/protocol";
 import { type Buckets, sleep } from "@highwater/runtime";
 import {
   Admission,
@@ -17,6 +17,7 @@ import {
   ScheduleCheck,
   registerProcess,
 } from "@highwater/service";
+import { type Store } from "@highwater/store";
 import { type Pace } from "./answers/answer-stream.ts";
 import { ResultMemory } from "./answers/result-memory.ts";
 import { ActiveTransactions } from "./attempts/active.ts";
@@ -98,7 +99,7 @@ export class Gateway {
   readonly #config: Config;
   readonly #tokens: Tokens;
   readonly #schedule: ScheduleCheck;
-  readonly #rules: RequestRules & { levels: readonly string[] };
+  readonly #rules: RequestRules & ReturnType<typeof levelsOf>;
   #contactMs: number;
   #watching = false;
   #stopping = false;
@@ -113,7 +114,7 @@ export class Gateway {
     const keys = makeDeploymentKeys(config, deps.clock);
     this.#tokens = new Tokens(keys, (epoch) => this.primary.parentOf(epoch));
     this.#schedule = this.#makeSchedule(keys);
-    this.#rules = { levels: Object.keys(config.topology.levels), maxWaitMs: config.maxWaitMs, tokens: keys };
+    this.#rules = { ...levelsOf(config.topology, deps.store), maxWaitMs: config.maxWaitMs, tokens: keys };
     this.#contactMs = deps.clock.monotonicMs();
     this.#active = new ActiveTransactions(deps.clock);
     this.#memory = new ResultMemory(config.resultMemoryBytes);
@@ -194,6 +195,10 @@ export class Gateway {
       marksOf: (epoch) => this.marks.ofEpoch(epoch),
       onFailure: () => {
         this.primary.wake();
+      },
+      onMet: ({ node, epoch }, offset) => {
+        const isFit = this.primary.reports.some((one) => one.node === node && one.unfit === null);
+        if (isFit) this.marks.meet({ epoch, offset }, this.#rules.metByCommit);
       },
     });
   }
@@ -365,7 +370,7 @@ export class Gateway {
           ? []
           : [`level ${this.#config.exposure.level} was removed, but exposure is counted at it`],
       onLevels: (levels) => {
-        this.#rules.levels = Object.keys(levels);
+        Object.assign(this.#rules, levelsOf({ levels }, this.#deps.store));
       },
     });
     this.#stream.start();
@@ -500,4 +505,13 @@ export class Gateway {
       })),
     );
   }
+}
+
+/** The names of the levels, and of those that the database meets with its answer to a commit. */
+function levelsOf(
+  { levels }: Pick<Topology, "levels">,
+  { commitsDurably }: Pick<Store, "commitsDurably">,
+): { levels: string[]; metByCommit: string[] } {
+  const names = Object.entries(levels).flatMap(([name, rule]) => ("primary" in rule ? [name] : []));
+  return { levels: Object.keys(levels), metByCommit: commitsDurably ? names : [] };
 }

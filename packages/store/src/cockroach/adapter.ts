@@ -67,6 +67,8 @@ const HAS_NO_EPOCH = new Set(["epoch_changed", "42P01", "3F000"]);
 export class CockroachStore implements Store {
   readonly nodes: readonly StoreNode[];
   readonly countsBytes = false;
+  /** It answers a commit when its survival goal holds for it: a majority has it. */
+  readonly commitsDurably = true;
   /** The wire's checks are PostgreSQL's functions. */
   readonly wire = null;
   readonly #options: CockroachStoreOptions;

@@ -97,6 +97,7 @@ const ANY_EPOCH = "" as EpochId;
 export class PostgresStore implements Store {
   readonly nodes: readonly StoreNode[];
   readonly countsBytes = true;
+  readonly commitsDurably = false;
   readonly wire = WIRE_STATEMENTS;
   readonly #options: PostgresStoreOptions;
   readonly #connections = new Map<string, NodeConnections>();

@@ -19,6 +19,7 @@ import {
   reportReached,
 } from "./ledger.ts";
 import { hasAll } from "./levels.ts";
+import { raiseByCommit } from "./marks.ts";
 import { repositionUnplaced, reposition } from "./placing.ts";
 import { reappear, publishLoss } from "./proof.ts";
 import { addParent } from "./topology.ts";
@@ -161,6 +162,7 @@ function takePosition(
 ): void {
   const { id, epoch, offset } = item;
   const position = { epoch, offset };
+  raiseByCommit(state, position, effects);
   const isNew = known === undefined || known.state.kind === "intent";
   if (isNew && isQueued(state, epoch)) {
     const { owner, metadata, atRisk } = known ?? {
@@ -223,6 +225,7 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
   const { parent = null, owner, mayEnter = true } = event;
   if (parent !== null) learnParent(state, event.position.epoch, parent, effects);
   if (event.tokenKind === "position") return;
+  raiseByCommit(state, event.position, effects);
   // In the backlog only its position matters, and the gateway has announced it.
   if (event.attempt === state.ledger.backlog.epoch && state.ledger.backlog.has(event)) return;
   const known = state.ledger.entries.get(entryKey(event, event.attempt));

@@ -109,6 +109,27 @@ export function raiseMarks(
   return isRaised;
 }
 
+/** True if the epoch's primary answers commits no sooner than they have what the level promises. */
+export function isMetByCommit({ config, topology }: TrackerState, epoch: EpochId, level: string): boolean {
+  if (!config.commitsDurably) return false;
+  const rule = config.levels.find(({ name }) => name === level)?.rule;
+  const primary = topology.nodes.get(topology.epochs.get(epoch)?.node ?? "");
+  return rule !== undefined && "primary" in rule && primary?.unfit === false;
+}
+
+/** Raises the marks of such levels to the position of a commit that was answered. */
+export function raiseByCommit(
+  state: TrackerState,
+  { epoch, offset }: { readonly epoch: EpochId; readonly offset: Offset },
+  effects: Effect[],
+): void {
+  const met = state.config.levels.filter(
+    ({ name }) => isMetByCommit(state, epoch, name) && offset > (markIn(state, epoch, name) ?? -1n),
+  );
+  for (const { name } of met) setMark(state, epoch, name, offset);
+  if (met.length > 0) effects.push({ kind: "publish_marks", epoch }, { kind: "save_marks", epoch });
+}
+
 /** Returns the epoch's marks by level, in the format of rows and records. */
 export function marksText({ topology }: TrackerState, epoch: EpochId): Record<string, string> {
   const marks = [...(topology.marks.get(epoch) ?? [])];

@@ -33,6 +33,8 @@ export interface CoreConfig {
   readonly exposureLevel: string;
   /** The difference of two offsets is a number of bytes of log. */
   readonly countsBytes: boolean;
+  /** The answer to a commit meets every level with the rule `primary`. */
+  readonly commitsDurably: boolean;
   /** A level whose mark stands still for so long, while something waits for it, is stalled. */
   readonly stallAfterMs: number;
   /** A node without a report for so long does not count among the survivors. */

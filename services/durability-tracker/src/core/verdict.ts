@@ -14,7 +14,7 @@ import {
 } from "@highwater/protocol";
 import { entryKey } from "./entry-key.ts";
 import { hasAll, levelBit } from "./levels.ts";
-import { markIn } from "./marks.ts";
+import { isMetByCommit, markIn } from "./marks.ts";
 import { currentEpoch } from "./topology.ts";
 import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 
@@ -313,7 +313,8 @@ function waitingAt(state: TrackerState, position: LogPosition, level: string, ru
     return { ...plain, verdict: "pending", rule: why, position };
   }
   const mark = markIn(state, position.epoch, level);
-  if (mark !== null && mark >= position.offset) return { ...plain, verdict: "durable", rule, position };
+  if ((mark !== null && mark >= position.offset) || isMetByCommit(state, position.epoch, level))
+    return { ...plain, verdict: "durable", rule, position };
   return { ...plain, verdict: "pending", rule: "R4 waiting", position };
 }
 

@@ -556,12 +556,16 @@ export class TrackerLoop {
   }
 }
 
-function coreConfig(config: Config, { countsBytes }: Pick<Store, "countsBytes">): CoreConfig {
+function coreConfig(
+  config: Config,
+  { countsBytes, commitsDurably }: Pick<Store, "countsBytes" | "commitsDurably">,
+): CoreConfig {
   return {
     nodes: config.topology.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
     levels: Object.entries(config.topology.levels).map(([name, rule]) => ({ name, rule })),
     exposureLevel: exposureLevelOf(config, config.topology.levels),
     countsBytes,
+    commitsDurably,
     stallAfterMs: config.stallAfterMs,
     maxKept: config.maxKept,
     aliveMs: config.aliveMs,

@@ -46,6 +46,7 @@ export function configOf(over: Partial<CoreConfig> = {}): CoreConfig {
     ],
     exposureLevel: "region",
     countsBytes: true,
+    commitsDurably: false,
     stallAfterMs: 10_000,
     maxKept: 1_000_000,
     aliveMs: 3_000,

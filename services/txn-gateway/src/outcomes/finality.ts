@@ -39,7 +39,7 @@ export class Finality {
     const { kind, epoch, offset } = settled;
     const { current: primaryEpoch } = primary;
     // The position was read after the tombstone, and no flush may be due that brings it to disk.
-    if (primaryEpoch?.epoch === epoch) flush.committed(primaryEpoch);
+    if (primaryEpoch?.epoch === epoch) flush.committed(primaryEpoch, offset);
     // `aborted` counts in the epoch of the tombstone, which a failover can still undo, even if an
     // operator chose that epoch.
     const isChosen = kind === "lost" && primary.recordOf(epoch)?.commanded === true;

@@ -79,7 +79,7 @@ export class Inspection {
       return { id, state: stateWithoutCommit(settled.kind), marks: marks.newest };
     const { epoch, offset, attempt, isFirst } = settled;
     // A position that was read just now may lie above what anybody else will bring to disk soon.
-    if (epoch === primaryEpoch.epoch) flush.committed(primaryEpoch);
+    if (epoch === primaryEpoch.epoch) flush.committed(primaryEpoch, offset);
     const token = tokens.of({ kind: "write", id, epoch, offset, attempt, owner });
     // Without a mark to wait for there is no news of the level.
     const leastMs = isFirst && marks.of(epoch, level) !== undefined ? LEAST_WAIT_MS : 0;

@@ -106,12 +106,7 @@ export class MarkBoard {
     const levels = this.#levelsOf(marks.epoch);
     for (const [level, text] of Object.entries(marks.levels)) {
       const offset = parseOffset(text);
-      if (offset === undefined) continue;
-      const known = levels.get(level);
-      if (known !== undefined && known >= offset) continue;
-      levels.set(level, offset);
-      this.#settleUpTo(marks.epoch, level, offset);
-      this.#options.onMark?.(marks.epoch, level, offset);
+      if (offset !== undefined) this.#raise({ epoch: marks.epoch, level, offset });
     }
     const current = this.#newest;
     if (current !== null && current.epoch !== marks.epoch) {
@@ -119,6 +114,20 @@ export class MarkBoard {
       if (!this.#mayFollow(ancestry.toReversed())) return;
     }
     this.#newest = { epoch: marks.epoch, seq: marks.seq, levels: toWire(levels) };
+  }
+
+  /** Raises the levels to a commit whose answer has met them. */
+  meet({ epoch, offset }: Omit<WaitTarget, "level">, levels: readonly string[]): void {
+    for (const level of levels) this.#raise({ epoch, level, offset });
+    if (this.#newest?.epoch === epoch)
+      this.#newest = { ...this.#newest, levels: toWire(this.#levelsOf(epoch)) };
+  }
+
+  #raise({ epoch, level, offset }: WaitTarget): void {
+    if (this.reached({ epoch, level, offset })) return;
+    this.#levelsOf(epoch).set(level, offset);
+    this.#settleUpTo(epoch, level, offset);
+    this.#options.onMark?.(epoch, level, offset);
   }
 
   /**

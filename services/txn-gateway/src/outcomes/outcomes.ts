@@ -43,7 +43,10 @@ export interface OutcomeContext {
   readonly settler: Settler;
   readonly metrics: Metrics;
   readonly tokens: Tokens;
-  readonly rules: Pick<RequestRules, "levels">;
+  readonly rules: Pick<RequestRules, "levels"> & {
+    /** Levels that the database meets with its answer to a commit. */
+    readonly metByCommit: readonly string[];
+  };
 }
 
 /** One run of a transaction in the epoch in which it arrived. */
@@ -128,10 +131,8 @@ export class Outcomes {
       if (attempt.exposed !== null) attempt.exposed.trace = attempt.trace;
     }
     if (attempt.exposed !== null) this.#parts.exposure.commit(attempt.exposed, epoch, offset);
-    if (!readOnly) {
-      this.#parts.flush.committed(primaryEpoch);
-      this.#parts.lookUps.known.note(attempt, { attempt: epoch, epoch, offset });
-    }
+    if (!readOnly || this.#parts.deps.store.commitsDurably) this.#parts.flush.committed(primaryEpoch, offset);
+    if (!readOnly) this.#parts.lookUps.known.note(attempt, { attempt: epoch, epoch, offset });
     const isFlushed = readOnly && execution.isFlushed === true;
     return {
       kind: readOnly ? "read" : "write",
@@ -305,7 +306,7 @@ export class Outcomes {
     const { current: primaryEpoch } = this.#parts.primary;
     // The position was read after the receipt, and perhaps no flush has been asked for up to it
     // yet.
-    if (primaryEpoch?.epoch === settled.epoch) this.#parts.flush.committed(primaryEpoch);
+    if (primaryEpoch?.epoch === settled.epoch) this.#parts.flush.committed(primaryEpoch, settled.offset);
     const { epoch, offset, attempt: run } = settled;
     return { kind: "write", id, epoch, offset, attempt: run, owner, isFlushed: false, results: null };
   }
@@ -334,6 +335,11 @@ export class Outcomes {
         : how.served;
     const token = tokens.of(committed);
     const answer = async (state: "committed" | "durable" | "pending"): Promise<CommitResponse> => {
+      const achieved = achievedLevel(
+        marks.strongest(committed, rules.levels),
+        state === "durable" ? level : null,
+        rules.levels,
+      );
       // Of a replay, the attempt that committed was kept or not.
       const isReplay = committed.results === null;
       const kept = isReplay || how.kept == null ? undefined : await how.kept.whenReached();
@@ -343,11 +349,8 @@ export class Outcomes {
           state,
           token,
           level,
-          achieved: achievedLevel(
-            marks.strongest(committed, rules.levels),
-            state === "durable" ? level : null,
-            rules.levels,
-          ),
+          achieved,
+          isMetByCommit: achieved !== null && rules.metByCommit.includes(achieved),
           marks: marks.newest,
           announced: announced?.reached ?? false,
           served: served(),
@@ -362,7 +365,7 @@ export class Outcomes {
     // next read sees and has to wait for.
     const { current: primaryEpoch } = this.#parts.primary;
     if (committed.kind === "read" && !committed.isFlushed && primaryEpoch?.epoch === epoch)
-      this.#parts.flush.committed(primaryEpoch);
+      this.#parts.flush.committed(primaryEpoch, offset);
     const verdict = await durability.await(promised, how.maxWaitMs, how.signal);
     if (verdict !== "pending" && verdict !== "expired") how.trace?.settled(verdict, level);
     if (isDurableOnly && verdict !== "durable") throw unconfirmed(committed.id, verdict, how);

@@ -27,7 +27,7 @@ function makeHelp() {
         });
       }),
   } as Partial<Store> as Store;
-  const options = { marksOf: () => ({ ...known }), onFailure: () => failures++ };
+  const options = { marksOf: () => ({ ...known }), onFailure: () => failures++, onMet: () => undefined };
   const help = new FlushHelp({ clock, store, log: new MemoryLog() }, options);
   return { clock, calls, help, known, failures: () => failures };
 }

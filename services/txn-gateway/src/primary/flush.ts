@@ -22,6 +22,7 @@ export class FlushHelp {
   readonly #deps: Pick<Deps, "clock" | "store" | "log">;
   readonly #marksOf: (epoch: string) => Readonly<Record<string, string>>;
   readonly #onFailure: () => void;
+  readonly #onMet: (primaryEpoch: PrimaryEpoch, offset: Offset) => void;
   readonly #stop = new AbortController();
   #wanted: PrimaryEpoch | null = null;
   #endedEpoch: string | null = null;
@@ -38,15 +39,26 @@ export class FlushHelp {
       /** Returns the epoch's marks that this gateway knows, and may have used in answers. */
       readonly marksOf: (epoch: string) => Readonly<Record<string, string>>;
       readonly onFailure: () => void;
+      /** Up to there the database has met levels with its answers. */
+      readonly onMet: (primaryEpoch: PrimaryEpoch, offset: Offset) => void;
     },
   ) {
     this.#deps = deps;
     this.#marksOf = options.marksOf;
     this.#onFailure = options.onFailure;
+    this.#onMet = options.onMet;
   }
 
-  /** Takes note of a commit in the epoch. Returns at once. */
-  committed(primaryEpoch: PrimaryEpoch): void {
+  /**
+   * Takes note of a commit in the epoch, at or below the offset. Returns at once. If the answer to
+   * the commit has met levels, no flush is needed.
+   */
+  committed(primaryEpoch: PrimaryEpoch, offset?: Offset): void {
+    if (!this.#deps.store.commitsDurably) this.#want(primaryEpoch);
+    else if (offset !== undefined) this.#onMet(primaryEpoch, offset);
+  }
+
+  #want(primaryEpoch: PrimaryEpoch): void {
     this.#wanted = primaryEpoch;
     this.#cancelLastMarks();
     if (!this.#running) void this.#run();
@@ -59,7 +71,7 @@ export class FlushHelp {
   reach(primaryEpoch: PrimaryEpoch): Promise<Offset | null> {
     return new Promise((resolve) => {
       this.#waiting.push({ epoch: primaryEpoch.epoch, resolve });
-      this.committed(primaryEpoch);
+      this.#want(primaryEpoch);
     });
   }
 

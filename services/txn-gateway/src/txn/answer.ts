@@ -36,13 +36,15 @@ export function transactionAnswer(
     readonly token: string;
     readonly level: string;
     readonly achieved: string | null;
+    /** The database met that level with its answer to the commit. */
+    readonly isMetByCommit: boolean;
     readonly marks: Marks | null;
     readonly announced: boolean;
     readonly served?: Served | undefined;
     readonly kept?: boolean | undefined;
   },
 ): TransactionResponse {
-  const { state, token, level, achieved, marks, announced, served, kept } = extra;
+  const { state, token, level, achieved, isMetByCommit, marks, announced, served, kept } = extra;
   return {
     id: committed.id,
     state,
@@ -50,6 +52,7 @@ export function transactionAnswer(
     position: { epoch: committed.epoch, offset: formatOffset(committed.offset) },
     ...(state === "committed" ? {} : { level }),
     achieved,
+    ...(isMetByCommit ? { metBy: "store" as const } : {}),
     results: committed.results as StatementResult[] | null,
     marks,
     announced,

@@ -16,8 +16,9 @@ import {
 } from "@highwater/protocol";
 import { realClock } from "@highwater/runtime";
 import { jsonLog, type Tracer } from "@highwater/service";
+import { type Store } from "@highwater/store";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
-import { buildApp, loadConfig, makeDeps } from "../../src/app.ts";
+import { buildApp, type Config, loadConfig, makeDeps } from "../../src/app.ts";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
 import { newId } from "./fakes.ts";
 
@@ -35,6 +36,8 @@ export interface GatewayOptions {
   /** Of the cluster's only node, where the gateway shall not reach it directly. */
   readonly url?: string;
   readonly tracer?: Tracer;
+  /** In place of the one for PostgreSQL. */
+  readonly makeStore?: (config: Config) => Store;
 }
 
 const LEVELS: Record<string, LevelRule> = { disk: { primary: true }, global: { regions: "all" } };
@@ -88,7 +91,10 @@ export class TestGateway {
     this.#close = close;
   }
 
-  static async start(cluster: Cluster, options: GatewayOptions = {}): Promise<TestGateway> {
+  static async start(
+    cluster: Pick<Cluster, "connectionString"> & { readonly nodes: readonly Omit<NodeSpec, "url">[] },
+    options: GatewayOptions = {},
+  ): Promise<TestGateway> {
     const name = options.env?.["GATEWAY_NAME"] ?? `gateway-${String(++gateways)}`;
     const nodes = await Promise.all(
       cluster.nodes.map(async ({ id, region, zone }) => {
@@ -104,10 +110,8 @@ export class TestGateway {
       if (process.env["GATEWAY_TEST_LOG"] !== undefined) process.stderr.write(line);
     });
     const patience = isLinked(options) ? {} : { callTimeoutMs: PATIENT_MS };
-    const app = buildApp(
-      loaded.config,
-      makeDeps(loaded.config, { log, tracer: options.tracer, ...patience }),
-    );
+    const deps = makeDeps(loaded.config, { log, tracer: options.tracer, ...patience });
+    const app = buildApp(loaded.config, { ...deps, store: options.makeStore?.(loaded.config) ?? deps.store });
     const url = await app.listen({ port: 0, host: "127.0.0.1" });
     return new TestGateway(name, url, logLines, () => app.close());
   }

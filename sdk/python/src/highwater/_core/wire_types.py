@@ -116,6 +116,7 @@ class TransactionResponse(TypedDict):
     position: Position
     level: NotRequired[str]
     achieved: NotRequired[str | None]
+    metBy: NotRequired[Literal["store"]]
     results: list[StatementResult] | None
     marks: Marks | None
     announced: bool
