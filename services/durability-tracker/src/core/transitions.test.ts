@@ -217,6 +217,7 @@ test("SPEC.md names tests that exist", () => {
     "promises",
     "ownership",
     "position-only",
+    "met-by-commit",
   ].map((name) => `${name}.test.ts`);
   const sources = [
     ...files,

@@ -313,8 +313,8 @@ function waitingAt(state: TrackerState, position: LogPosition, level: string, ru
     return { ...plain, verdict: "pending", rule: why, position };
   }
   const mark = markIn(state, position.epoch, level);
-  if ((mark !== null && mark >= position.offset) || isMetByCommit(state, position.epoch, level))
-    return { ...plain, verdict: "durable", rule, position };
+  if (mark !== null && mark >= position.offset) return { ...plain, verdict: "durable", rule, position };
+  if (isMetByCommit(state, position.epoch, level)) return { ...plain, verdict: "durable", rule, position };
   return { ...plain, verdict: "pending", rule: "R4 waiting", position };
 }
 
