@@ -4,9 +4,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CockroachStandIn, openServers } from "@highwater/lab-cluster/cockroach";
-import { type EpochId } from "@highwater/protocol";
+import { eventually } from "@highwater/lab-tools/process";
+import { type EpochId, type Offset, type Statement } from "@highwater/protocol";
 import { clusterStoreConformance } from "../src/conformance.ts";
-import { Bench, offsetOf, refusedWith } from "../src/conformance/bench.ts";
+import { Bench, committed, offsetOf, refusedWith } from "../src/conformance/bench.ts";
+import { type ReplicaReading } from "../src/port.ts";
 import { makeCockroachHarness as makeHarness, makeCockroachStore } from "./cockroach-harness.ts";
 
 const isReal = openServers !== null;
@@ -58,9 +60,69 @@ describe(`${NAME}: a standby and its failover`, () => {
     },
   );
 
+  it("is read as of a token's position, and as of a few seconds ago once that is later", () =>
+    Bench.with(makeHarness, readsAsOf));
+
   it("carries over what the standby has, and finds what was lost by its receipt", () =>
     Bench.with(makeHarness, failOver));
 });
+
+async function readsAsOf(bench: Bench): Promise<void> {
+  const { store, primary } = bench;
+  const { put, get } = bench.harness.statements;
+  const epoch = await bench.begin();
+  const first = await bench.commit(primary, epoch);
+  const second = committed(await store.execute(primary, bench.spec(epoch, [put(first.key, "2")])));
+  const wanted = get(first.key);
+  const old = await readAt(bench, primary, [wanted, wanted], first);
+  assert.ok(old.kind === "read");
+  assert.deepEqual(
+    old.results.map(({ rows }) => rows),
+    [[["1"]], [["1"]]],
+    "what came later is not there",
+  );
+  assert.deepEqual(old.position, { epoch, offset: first.offset }, "the snapshot is known exactly");
+  const newer = await readAt(bench, primary, [wanted], { epoch, offset: second.offset });
+  assert.ok(newer.kind === "read" && newer.results[0]?.rows[0]?.[0] === "2");
+  await refusedWith(
+    readAt(bench, primary, [put(first.key, "3")], { epoch, offset: second.offset }),
+    "statement_failed",
+  );
+  await refusedWith(
+    readAt(bench, primary, [{ sql: "SELECT 1 FROM kv AS OF SYSTEM TIME '-1s'" }], first),
+    "transaction_control",
+  );
+
+  const [standby] = bench.harness.replicas;
+  await refusedWith(readAt(bench, standby, [wanted], first), "primary_unavailable");
+  const farOff = { epoch, offset: (first.offset + 60n * 10n ** 19n) as Offset };
+  for (const from of [farOff, { ...first, epoch: bench.harness.newId() as string as EpochId }])
+    assert.deepEqual(await readAt(bench, primary, [wanted], from), { kind: "behind" });
+
+  // A few seconds later the same token is read at a later time, which has the second commit.
+  const { ageMs } = await eventually("a later snapshot", async () => {
+    const reading = await readAt(bench, primary, [wanted], first);
+    assert.ok(reading.kind === "read");
+    return reading.results[0]?.rows[0]?.[0] === "2" ? reading : undefined;
+  });
+  assert.ok(ageMs !== null && ageMs >= 4_200 && ageMs < 5_000, String(ageMs));
+}
+
+function readAt(
+  { store }: Bench,
+  node: string,
+  statements: readonly Statement[],
+  after: { readonly epoch: EpochId; readonly offset: Offset },
+): Promise<ReplicaReading> {
+  const { epoch, offset } = after;
+  const limits = { maxRows: 10, maxBytes: 10_000 };
+  return store.readReplica(node, {
+    statements,
+    isolation: "read committed",
+    after: { epoch, offset },
+    ...limits,
+  });
+}
 
 async function failOver(bench: Bench): Promise<void> {
   const { store, harness, primary } = bench;
@@ -97,5 +159,15 @@ async function failOver(bench: Bench): Promise<void> {
     ["commit", "lost"],
   );
   await refusedWith(bench.commit(heir, epoch), "epoch_changed");
-  assert.ok((await bench.commit(heir, newEpoch)).offset > fork);
+  const fresh = await bench.commit(heir, newEpoch);
+  assert.ok(fresh.offset > fork);
+
+  const wanted = [harness.statements.get(fresh.key)];
+  assert.equal((await readAt(bench, heir, wanted, fresh)).kind, "read");
+  const carried = await eventually("a snapshot of the new epoch", async () => {
+    const reading = await readAt(bench, heir, wanted, kept);
+    return reading.kind === "read" ? reading : undefined;
+  });
+  assert.equal(carried.position.epoch, newEpoch);
+  assert.deepEqual(await readAt(bench, heir, wanted, lost), { kind: "behind" }, "it is not in this history");
 }

@@ -118,3 +118,28 @@ BEGIN
   INSERT INTO standin.activation SELECT source, standin.hlc_of(failover_time) FROM standin.origin;
   RETURN reverted;
 END $$;
+
+-- The epoch as of a time, and where the history left the one that had ended. From here on the
+-- transaction only reads, and sees tables as they were: copies in front of those that have changed.
+CREATE FUNCTION standin.snapshot_at(t bigint, ended uuid) RETURNS TABLE (epoch uuid, fork text) LANGUAGE plpgsql SET timezone = 'UTC' AS $$
+DECLARE one record;
+BEGIN
+  IF t > (SELECT greatest((extract(epoch FROM clock_timestamp()) * 1000000)::bigint, last_value) FROM standin.hlc) THEN
+    RAISE EXCEPTION 'AS OF SYSTEM TIME: cannot specify timestamp in the future';
+  END IF;
+  FOR one IN SELECT c.us, c.n, c.old, c.new, c.rel, p.relname AS name FROM standin.change AS c JOIN pg_class AS p ON p.oid = c.rel
+    WHERE c.us > t AND p.relnamespace = 'public'::regnamespace ORDER BY c.us DESC, c.n DESC
+  LOOP
+    IF to_regclass(format('pg_temp.%I', one.name)) IS NULL THEN
+      EXECUTE format('CREATE TEMP TABLE %I ON COMMIT DROP AS SELECT * FROM public.%1$I', one.name);
+    END IF;
+    EXECUTE format('DELETE FROM pg_temp.%I WHERE ctid = (SELECT ctid FROM pg_temp.%1$I AS t WHERE to_jsonb(t) = $1 LIMIT 1)', one.name) USING one.new;
+    IF one.old IS NOT NULL THEN
+      EXECUTE format('INSERT INTO pg_temp.%I SELECT * FROM jsonb_populate_record(NULL::pg_temp.%1$I, $1)', one.name) USING one.old;
+    END IF;
+  END LOOP;
+  PERFORM set_config('transaction_read_only', 'on', true);
+  RETURN QUERY WITH past AS (SELECT * FROM highwater.epoch WHERE crdb_internal_mvcc_timestamp <= standin.hlc_of(t))
+    SELECT (SELECT e.id FROM past AS e WHERE e.seq = (SELECT max(seq) FROM past) AND e.cluster_id = crdb_internal.cluster_id()),
+      (SELECT e.fork_offset FROM past AS e WHERE e.previous = ended);
+END $$;

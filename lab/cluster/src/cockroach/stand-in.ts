@@ -17,7 +17,8 @@ const POSITION_DIGITS_BELOW_MICROS = 13;
 const AUTHENTICATED = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0]);
 const VERSION = "CockroachDB CCL v26.2.0 (stand-in)";
 /** What CockroachDB has and PostgreSQL has not. */
-const OPTIONS = /-c (?:autocommit_before_ddl|allow_unsafe_internals|results_buffer_size)=\S+ ?/g;
+const OPTIONS =
+  /-c (?:autocommit_before_ddl|allow_unsafe_internals|results_buffer_size|default_transaction_use_follower_reads)=\S+ ?/g;
 const REWRITES: readonly (readonly [RegExp, string])[] = [
   [
     /SHOW VIRTUAL CLUSTER main WITH REPLICATION STATUS, PRIOR REPLICATION DETAILS/,
@@ -28,12 +29,19 @@ const REWRITES: readonly (readonly [RegExp, string])[] = [
   [/ USING HASH\)/, ")"],
 ];
 
+/** The time has microseconds, and digits below them that commits do not have here. */
+const AS_OF = /BEGIN AS OF SYSTEM TIME (\d+)\d{3}\.\d{10}/;
+/** What the adapter asks at the beginning of a transaction in the past. */
+const SNAPSHOT = /SELECT \(SELECT id FROM highwater\.epoch[^$]*(\$1::UUID) LIMIT 1\) AS fork/;
+
 /** One connection's bytes from its client, message by message. */
 class Rewriter {
   #rest = Buffer.alloc(0);
   #hasBegun = false;
   /** Whether it goes to the system virtual cluster; null until it has said so. */
   isSystem: boolean | null = null;
+  /** When its last transaction in the past is, in microseconds. */
+  #asOf = "";
 
   push(bytes: Buffer): Buffer {
     this.#rest = Buffer.concat([this.#rest, bytes]);
@@ -45,7 +53,7 @@ class Rewriter {
       if (this.#rest.length < end) break;
       const message = this.#rest.subarray(0, end);
       this.#rest = this.#rest.subarray(end);
-      out.push(this.#hasBegun ? rewritten(message) : this.#begin(message));
+      out.push(this.#hasBegun ? this.#rewritten(message) : this.#begin(message));
     }
     return Buffer.concat(out);
   }
@@ -63,15 +71,23 @@ class Rewriter {
       `${options.replace(OPTIONS, "").replace("-c cluster=system", "-c standin.system=on")} -c client_connection_check_interval=${String(BEAT_MS)}`;
     return framed("", [message.subarray(4, 8), Buffer.from(texts.join("\0"))]);
   }
-}
 
-function rewritten(message: Buffer): Buffer {
-  const type = String.fromCharCode(message[0] ?? 0);
-  if (type !== "Q" && type !== "P") return message;
-  const old = message.subarray(5).toString("latin1");
-  let text = old;
-  for (const [from, to] of REWRITES) text = text.replace(from, to);
-  return text === old ? message : framed(type, [Buffer.from(text, "latin1")]);
+  #rewritten(message: Buffer): Buffer {
+    const type = String.fromCharCode(message[0] ?? 0);
+    if (type !== "Q" && type !== "P") return message;
+    const old = message.subarray(5).toString("latin1");
+    let text = old;
+    for (const [from, to] of REWRITES) text = text.replace(from, to);
+    text = text.replace(AS_OF, (_, micros: string) => {
+      this.#asOf = micros;
+      return "BEGIN ISOLATION LEVEL REPEATABLE READ";
+    });
+    text = text.replace(
+      SNAPSHOT,
+      (_, ended: string) => `SELECT * FROM standin.snapshot_at(${this.#asOf}, ${ended})`,
+    );
+    return text === old ? message : framed(type, [Buffer.from(text, "latin1")]);
+  }
 }
 
 function framed(type: string, parts: readonly Buffer[]): Buffer {

@@ -20,6 +20,7 @@ import type {
   ReceiptKey,
   ReceiptsAsOf,
   ReplicaPosition,
+  ReplicaRead,
   ReplicaReading,
   RetentionReport,
   SettleRequest,
@@ -31,6 +32,7 @@ import type {
 } from "../port.ts";
 import { Cluster, type ClusterOptions, type ClusterStatus, query } from "./cluster.ts";
 import { parseHlc } from "./hlc.ts";
+import { readAsOf } from "./reads.ts";
 import { lookUp, readLogEnd, settle } from "./receipts.ts";
 import {
   ADD_EPOCH,
@@ -286,9 +288,12 @@ export class CockroachStore implements Store {
     throw new HighwaterError("id_expired", { transactionId: key.id }, { cause });
   }
 
-  /** A standby's tables cannot be read as of a position, so the read goes to the primary. */
-  readReplica(): Promise<ReplicaReading> {
-    return Promise.resolve({ kind: "behind" });
+  /**
+   * Reads on the cluster that serves, at the servers nearest to this service. A standby's tables
+   * cannot be read as of a position.
+   */
+  readReplica(node: string, read: ReplicaRead, signal?: AbortSignal): Promise<ReplicaReading> {
+    return readAsOf(this.#of(node).readers, read, this.#options.clock.wallMs(), signal);
   }
 
   /** An acknowledged commit is on its quorum already. */
@@ -353,7 +358,10 @@ export class CockroachStore implements Store {
   }
 
   pools(): PoolReport[] {
-    return [...this.#clusters.values()].flatMap(({ sessions }) => sessions.report());
+    return [...this.#clusters.values()].flatMap(({ sessions, readers }) => [
+      ...sessions.report(),
+      ...readers.report(),
+    ]);
   }
 
   observe(_observer: StoreObserver): void {

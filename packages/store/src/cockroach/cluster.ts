@@ -27,6 +27,11 @@ export interface ClusterOptions extends SessionOptions {
    * its URL.
    */
   readonly sources?: Readonly<Record<string, string>>;
+  /**
+   * By node: URL of the cluster's servers that are nearest to this service, for reads at a
+   * position. Default: the node's own URL.
+   */
+  readonly readUrls?: Readonly<Record<string, string>>;
 }
 
 /** Texts as the server sends them: a timestamp has more digits than a float or a Date. */
@@ -54,6 +59,8 @@ const COUNTED = new Set(["replicating", "replication pending failover"]);
 export class Cluster {
   readonly spec: NodeSpec;
   readonly sessions: Sessions;
+  /** For reads at a position, on the nearest servers. */
+  readonly readers: Sessions;
   readonly control: Channel;
   /** Calls that may wait for a transaction. */
   readonly settling: Channel;
@@ -77,6 +84,9 @@ export class Cluster {
       });
     this.spec = spec;
     this.sessions = new Sessions(spec, options);
+    const readUrl = options.readUrls?.[spec.id];
+    const nearest = readUrl === undefined ? spec : { ...spec, url: readUrl, appUrl: readUrl };
+    this.readers = new Sessions(nearest, options, "read");
     this.control = channel("control", spec.url);
     this.settling = channel("settle", spec.url);
     const systemUrl = options.systemUrls?.[spec.id];
@@ -115,11 +125,13 @@ export class Cluster {
     this.control.reset();
     this.settling.reset();
     this.sessions.reset();
+    this.readers.reset();
   }
 
   close(): void {
     for (const channel of [this.control, this.settling, this.#system]) channel.close();
     this.sessions.close();
+    this.readers.close();
   }
 }
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { HighwaterError } from "@highwater/protocol";
 import { statusOf } from "./cluster.ts";
-import { parseHlc, parseTime } from "./hlc.ts";
+import { formatHlc, offsetAtMs, parseHlc, parseTime, wallMsOf } from "./hlc.ts";
 import { refuseForCockroach } from "./statements.ts";
 import { versionFault } from "./version.ts";
 
@@ -13,6 +13,13 @@ describe("commit timestamps as offsets", () => {
     assert.equal(parseHlc("1764363600123456789"), 17643636001234567890000000000n);
     assert.ok(parseHlc("1764363600123456789.0000000002") < parseHlc("1764363600123456789.0000000010"));
     for (const text of ["", "-1", "1e3", "1.00000000001", "NULL"]) assert.throws(() => parseHlc(text));
+  });
+
+  it("are written as the server takes them", () => {
+    const offset = parseHlc("1764363600123456789.0000000042");
+    assert.equal(formatHlc(offset), "1764363600123456789.0000000042");
+    assert.equal(wallMsOf(offset), 1_764_363_600_123);
+    assert.equal(offsetAtMs(1_764_363_600_123.9), parseHlc("1764363600123000000"));
   });
 
   it("are at or below the time of a standby that has them, to the microsecond", () => {
@@ -59,6 +66,8 @@ describe("statements for CockroachDB", () => {
     'RELEASE SAVEPOINT "cockroach_restart";',
     "ROLLBACK TO SAVEPOINT Cockroach_Restart",
     "BACKUP INTO 'x'",
+    "SELECT * FROM t AS OF SYSTEM TIME '-1h'",
+    "SET TRANSACTION as of\n system /* 'x */ time follower_read_timestamp()",
     "SET LOCAL autocommit_before_ddl = on",
     "SELECT set_config('AutoCommit_Before_DDL', 'on', false)",
   ];
@@ -73,7 +82,13 @@ describe("statements for CockroachDB", () => {
     });
 
   it("lets others through", () => {
-    for (const sql of ["SAVEPOINT mine", "RELEASE mine", "SHOW TABLES", "SELECT 'cockroach_restart'"])
+    for (const sql of [
+      "SAVEPOINT mine",
+      "RELEASE mine",
+      "SHOW TABLES",
+      "SELECT 'cockroach_restart'",
+      "SELECT 'as of system time' -- as of system time",
+    ])
       refuseForCockroach([{ sql }]);
   });
 });

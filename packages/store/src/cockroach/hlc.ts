@@ -5,6 +5,23 @@ import { type Offset } from "@highwater/protocol";
 const COUNTER_DIGITS = 10;
 const NANOS_PER_MICRO = "000";
 
+const NANOS_PER_MS = 1_000_000n;
+const COUNTS = 10n ** BigInt(COUNTER_DIGITS);
+
+/** The offset of the beginning of that millisecond. */
+export function offsetAtMs(wallMs: number): Offset {
+  return (BigInt(Math.floor(wallMs)) * NANOS_PER_MS * COUNTS) as Offset;
+}
+
+export function wallMsOf(offset: Offset): number {
+  return Number(offset / COUNTS / NANOS_PER_MS);
+}
+
+/** As the server writes it, and takes it in AS OF SYSTEM TIME. */
+export function formatHlc(offset: Offset): string {
+  return `${String(offset / COUNTS)}.${String(offset % COUNTS).padStart(COUNTER_DIGITS, "0")}`;
+}
+
 /** Throws for text that is not a timestamp: a wrong one would pass for a position. */
 export function parseHlc(text: string): Offset {
   const [, wall, counter = ""] = /^(\d{1,20})(?:\.(\d{1,10}))?$/.exec(text) ?? [];

@@ -1,7 +1,7 @@
 // The sessions for transactions on one cluster, and what every session of the adapter sets.
 import { connect } from "node:net";
 import pg from "pg";
-import { type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
+import { HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { applicationName, destroy, startupOptions } from "../postgres/channel.ts";
 import { PostgresClient } from "../postgres/client.ts";
@@ -35,6 +35,8 @@ export function cockroachSettings(limits: {
   return {
     autocommit_before_ddl: "off",
     allow_unsafe_internals: "on",
+    // Set on a role, it would move every read-only transaction to a time before its token's.
+    default_transaction_use_follower_reads: "off",
     TimeZone: "UTC",
     results_buffer_size: RESULTS_BUFFER,
     statement_timeout: String(limits.statementTimeoutMs),
@@ -47,15 +49,17 @@ export class Sessions {
   readonly canceller: Canceller;
   readonly #spec: NodeSpec;
   readonly #options: SessionOptions;
+  readonly #use: PoolReport["use"];
   readonly #inUse = new Map<pg.PoolClient, Session>();
   readonly #known = new WeakMap<pg.PoolClient, Session>();
   #pool: pg.Pool | null = null;
   #opened = 0;
   #isClosed = false;
 
-  constructor(spec: NodeSpec, options: SessionOptions) {
+  constructor(spec: NodeSpec, options: SessionOptions, use: PoolReport["use"] = "write") {
     this.#spec = spec;
     this.#options = options;
+    this.#use = use;
     this.canceller = {
       clock: options.clock,
       cancelBackend: (processId) => this.#cancel(processId),
@@ -67,7 +71,7 @@ export class Sessions {
 
   /** Errors: `overloaded`, `primary_unavailable`, `cancelled`; nothing was sent. */
   async lease(
-    spec: { readonly principal?: string; readonly role?: string | null; readonly epoch: EpochId },
+    spec: { readonly principal?: string; readonly role?: string | null },
     signal: AbortSignal | undefined,
   ): Promise<Session> {
     if (spec.role != null)
@@ -108,7 +112,7 @@ export class Sessions {
   report(): PoolReport[] {
     if (this.#pool === null) return [];
     const { idleCount: idle, waitingCount: waiting } = this.#pool;
-    return [{ node: this.#spec.id, use: "write", busy: this.#inUse.size, idle, waiting }];
+    return [{ node: this.#spec.id, use: this.#use, busy: this.#inUse.size, idle, waiting }];
   }
 
   /** Work in flight fails as if the connection had died. */

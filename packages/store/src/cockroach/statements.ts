@@ -11,6 +11,12 @@ const OUTSIDE = new Set(["BACKUP", "RESTORE", "IMPORT", "EXPORT", "CANCEL", "PAU
 /** With it, DDL commits what came before it in the transaction, the receipt included. */
 const COMMITS_BEFORE_DDL = /\bautocommit_before_ddl\b/i;
 
+/** A read's time is that of its token. With another one, the server would refuse it in mid-run. */
+const AS_OF = /\bas\s+of\s+system\s+time\b/i;
+/** Comments, and what stands in quotes. */
+const NOT_CODE =
+  /--[^\n\r]*|\/\*[\s\S]*?\*\/|\be'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\w*)\$[\s\S]*?\$\1\$/gi;
+
 /** Errors: `transaction_control`. */
 export function refuseForCockroach(statements: readonly Statement[], id?: TxnId): void {
   for (const [index, { sql }] of statements.entries()) {
@@ -30,6 +36,8 @@ function refusedFor(sql: string): string | null {
     return "SHOW COMMIT TIMESTAMP commits the transaction; the token has its position.";
   if (COMMITS_BEFORE_DDL.test(sql))
     return "autocommit_before_ddl stays off: DDL would commit what came before it, without the rest.";
+  if (/\bsystem\b/i.test(sql) && AS_OF.test(sql.replaceAll(NOT_CODE, " ")))
+    return "AS OF SYSTEM TIME is the service's; give a read the token that it has to follow as `after`.";
   if (OUTSIDE.has(first)) return `${first} does not run inside the service's transaction.`;
   if (!["SAVEPOINT", "RELEASE", "ROLLBACK"].includes(first)) return null;
   const name =

@@ -6,6 +6,7 @@ import {
   type Offset,
   type Statement,
   type StatementResult,
+  type TxnId,
   txnTimestampMs,
 } from "@highwater/protocol";
 import { OpenCalls } from "../open-calls.ts";
@@ -14,6 +15,7 @@ import {
   type OpenCommitOptions,
   type Opening,
   type OpenTransaction,
+  type ResultLimits,
   type ResultMeter,
   type TransactionSpec,
 } from "../port.ts";
@@ -47,7 +49,7 @@ export async function execute(
   spec: TransactionSpec,
   signal: AbortSignal | undefined,
 ): Promise<Execution> {
-  refuse(spec.statements, spec);
+  refuse(spec.statements, spec.id);
   for (let attempt = 1; ; attempt++)
     try {
       return await attemptOn(sessions, spec, signal);
@@ -108,7 +110,7 @@ function headOf(spec: TransactionSpec): Step[] {
 }
 
 /** The server does not let one portal wait while another one runs, so it is asked for all rows. */
-function wholeRows(statements: readonly Statement[], spec: TransactionSpec): Step[] {
+export function wholeRows(statements: readonly Statement[], spec: ResultLimits): Step[] {
   return bodyOf(statements, spec).map((step) => ({ ...step, countAll: true }));
 }
 
@@ -197,9 +199,9 @@ function refusedReceipt(
   }
 }
 
-function refuse(statements: readonly Statement[], spec: TransactionSpec): void {
-  refuseControl(statements, spec.id);
-  refuseForCockroach(statements, spec.id);
+export function refuse(statements: readonly Statement[], id?: TxnId): void {
+  refuseControl(statements, id);
+  refuseForCockroach(statements, id);
 }
 
 export async function begin(
@@ -207,7 +209,7 @@ export async function begin(
   spec: TransactionSpec,
   signal: AbortSignal | undefined,
 ): Promise<Opening> {
-  refuse(spec.statements, spec);
+  refuse(spec.statements, spec.id);
   const session = await sessions.lease(spec, signal);
   const transaction = new CockroachTransaction(session, sessions, spec);
   const results = await transaction.open(signal);
@@ -306,7 +308,7 @@ class CockroachTransaction extends OpenCalls implements OpenTransaction {
   }
 
   #check(statements: readonly Statement[]): void {
-    refuse(statements, this.#spec);
+    refuse(statements, this.#spec.id);
     if (this.isOver) throw sessionLost(this.#spec.id, undefined);
   }
 
