@@ -503,7 +503,10 @@ export interface Store extends NodeSource {
    * HighwaterError; nothing was applied, and no transaction is open.
    */
   begin(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Opening>;
-  /** Runs a read-only transaction on a replica. Errors: HighwaterError. */
+  /**
+   * Runs a read-only transaction on a replica; or on a primary whose store can read as of a
+   * position. Errors: HighwaterError.
+   */
   readReplica(node: string, read: ReplicaRead, signal?: AbortSignal): Promise<ReplicaReading>;
   /**
    * Flushes everything committed so far to the primary's disk, and wakes the streams to the

@@ -292,7 +292,8 @@ export class CockroachStore implements Store {
    * Reads on the cluster that serves, at the servers nearest to this service. A standby's tables
    * cannot be read as of a position.
    */
-  readReplica(node: string, read: ReplicaRead, signal?: AbortSignal): Promise<ReplicaReading> {
+  async readReplica(node: string, read: ReplicaRead, signal?: AbortSignal): Promise<ReplicaReading> {
+    if (!this.#histories.has(node)) return { kind: "behind" };
     return readAsOf(this.#of(node).readers, read, this.#options.clock.wallMs(), signal);
   }
 

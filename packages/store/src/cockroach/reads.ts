@@ -13,7 +13,7 @@ import { type Sessions } from "./sessions.ts";
 import { SNAPSHOT } from "./sql.ts";
 import { refuse, wholeRows } from "./transactions.ts";
 
-/** Replicas have closed what is older, by the server's own default (`follower_read_timestamp()`). */
+/** Replicas have closed what is older: the default of `follower_read_timestamp()`. */
 const CLOSED_AFTER_MS = 4_200;
 const BEHIND = { kind: "behind" } as const;
 /**

@@ -40,7 +40,7 @@ const CURRENT = `SELECT id FROM highwater.epoch
 /** The end of the log is read as the last of all: `clock` is another statement's business. */
 export const LOG_END = `SELECT (${CURRENT}) AS epoch, cluster_logical_timestamp() AS position`;
 
-/** Of a read: the epoch in its snapshot, and where this history left $1, an epoch that has ended. */
+/** Of a read: the epoch in its snapshot, and where this history left $1, if that has ended. */
 export const SNAPSHOT = `SELECT (${CURRENT}) AS epoch, (SELECT fork_offset FROM highwater.epoch WHERE previous = $1::UUID LIMIT 1) AS fork`;
 
 /**
