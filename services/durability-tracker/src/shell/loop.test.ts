@@ -1,6 +1,8 @@
-// Goal: requests that wait for a verdict look again as soon as there is one. Method: the loop without its timers, fed by hand.
+// Goal: requests that wait for a verdict look again as soon as there is one, and a loop that is
+// stopped comes to rest. Method: the loop without its timers, fed by hand.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
 import { ownedName } from "@highwater/protocol";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { epochId, off, record, txnId } from "../../test/support/core.ts";
@@ -22,7 +24,7 @@ interface Fed {
   readonly clock: { nowMs: number };
 }
 
-function feed(): Fed {
+function feed(store: object = silent): Fed {
   const loaded = loadConfig(
     {
       ...TEST_DEPLOYMENT,
@@ -37,7 +39,7 @@ function feed(): Fed {
   const clock = { monotonicMs: nowMs, wallMs: nowMs, after: () => () => undefined };
   const failures: Error[] = [];
   const onCoreFailure = (cause: Error): void => void failures.push(cause);
-  const deps = { store: silent, clock, ledger: silent, log: silent, deploymentKeys: silent, onCoreFailure };
+  const deps = { store, clock, ledger: silent, log: silent, deploymentKeys: silent, onCoreFailure };
   const calls: string[] = [];
   const listener = new Proxy({} as Reports, {
     get: (_, name) => () => {
@@ -58,8 +60,10 @@ test("a core that contradicts itself ends the process, and nothing of its step i
   assert.deepEqual(calls, []);
 });
 
-test("clients that wait learn a loss before its event is recorded", async () => {
-  const { loop, calls, clock } = feed();
+const position = { epoch: epochId(1), offset: off(80) };
+const attempt = { id: txnId(1), owner: 7n, attempt: epochId(1) };
+
+function followSecondEpoch(loop: TrackerLoop, clock: Fed["clock"]): (event: Timed<TrackerEvent>) => void {
   const send = (event: Timed<TrackerEvent>): void => {
     loop.dispatch({ ...event, nowMs: ++clock.nowMs });
   };
@@ -69,8 +73,29 @@ test("clients that wait learn a loss before its event is recorded", async () => 
     send({ kind: "node_reported", askedAtMs: clock.nowMs, ...node, epochs });
     send({ kind: "epoch_followed", epoch: epochId(epochs.length), node: "a" });
   }
-  const position = { epoch: epochId(1), offset: off(80) };
-  const attempt = { id: txnId(1), owner: 7n, attempt: epochId(1) };
+  return send;
+}
+
+test("a stopped loop does not ask again for a receipt that a closed store refuses", async () => {
+  let asked = 0;
+  // The limit ends a test that fails: questions without a pause would leave it no time to.
+  const settle = async (): Promise<never> => {
+    if (++asked > 9) await new Promise(() => undefined);
+    throw new Error("closed");
+  };
+  const { loop, clock } = feed({ settle });
+  const send = followSecondEpoch(loop, clock);
+  send({ kind: "token_presented", ...attempt, tokenKind: "write", position });
+  await turn();
+  assert.equal(asked, 1);
+  loop.stop();
+  await turn();
+  assert.equal(asked, 1);
+});
+
+test("clients that wait learn a loss before its event is recorded", async () => {
+  const { loop, calls, clock } = feed();
+  const send = followSecondEpoch(loop, clock);
   send({
     kind: "positions_reported",
     askedAtMs: clock.nowMs,

@@ -456,6 +456,8 @@ export class TrackerLoop {
       });
       this.#watcher?.wake();
       await sleep(clock, RETRY_MS, this.#stop.signal);
+      // The core asks again at once, and a closed store refuses at once: neither would ever pause.
+      if (this.#stop.signal.aborted) return;
       this.dispatch({ kind: "receipts_unread", nowMs: clock.monotonicMs(), request: effect.request });
     }
   }
