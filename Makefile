@@ -334,12 +334,14 @@ test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PRISMA) $(NEXT) $(SITE) $(PROMETHEUS) $
 	@for program in $(K6) jaeger $(ETCD); do $(MAKE) -s --no-print-directory $$program || true; done
 	$(NODE) scripts/run-tests.ts --concurrency 2 $(SLOW_FILES)
 
-# The names of the tests say STAND-IN or SERVER. lab/cluster/src/cockroach/start-servers.sh starts two
-# clusters from a binary that you have; the failover uses them up.
+# The names of the tests say STAND-IN or SERVER. lab/cluster/src/cockroach/start-servers.sh starts
+# two clusters from a binary that you have. One file at a time: all use the same clusters.
 .PHONY: test-cockroach
-test-cockroach: $(STAMP) ## Test the CockroachDB adapter, on its stand-in or on two clusters (HIGHWATER_COCKROACH_URL=… HIGHWATER_COCKROACH_STANDBY_URL=…)
+test-cockroach: $(STAMP) ## Test the CockroachDB adapter, and failovers under gateways and trackers, on its stand-in or on two clusters (HIGHWATER_COCKROACH_URL=… HIGHWATER_COCKROACH_STANDBY_URL=…)
 	HIGHWATER_COCKROACH_URL="$(HIGHWATER_COCKROACH_URL)" HIGHWATER_COCKROACH_STANDBY_URL="$(HIGHWATER_COCKROACH_STANDBY_URL)" \
-	  $(NODE) scripts/run-tests.ts --concurrency 1 services/txn-gateway/test/integration/met-by-commit.test.ts packages/store/test/cockroach.slow.test.ts
+	  $(NODE) scripts/run-tests.ts --concurrency 1 packages/store/test/cockroach.slow.test.ts \
+	  services/txn-gateway/test/integration/met-by-commit.test.ts \
+	  services/durability-tracker/test/integration/cockroach.slow.test.ts
 
 # Types first: a test of the guide finds mypy's cache filled.
 check: typecheck fmt-check lint ## Check format, lint and types
