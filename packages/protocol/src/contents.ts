@@ -49,17 +49,39 @@ export type KeptResult = Static<typeof KeptResult>;
 export const KeptContents = Type.Object(
   {
     version: Type.Literal(1),
-    form: texts(["one_shot", "interactive"], "How the transaction arrived."),
+    form: texts(["one_shot", "interactive", "wire"], "How the transaction arrived."),
     isolation: Isolation,
     key: Type.String({ description: "The API key, or the subject of the JWT, that ran the transaction." }),
     role: Type.Union([Type.String(), Type.Null()], {
       description: "The database's login role; null: that of the topology.",
     }),
     settings: Type.Record(Type.String(), Type.String(), {
-      description: "Settings of the session that the gateway made. Settings by SQL are among the statements.",
+      description:
+        "Settings of the session that the gateway made. Settings by SQL are among the statements. On the PostgreSQL wire also facts of the client's session at COMMIT.",
     }),
     statements: Type.Array(
-      Type.Object({ ...Statement.properties, result: Type.Union([KeptResult, Type.Null()]) }, closed),
+      Type.Object(
+        {
+          ...Statement.properties,
+          types: Type.Optional(
+            Type.Array(Type.Integer({ minimum: 0 }), {
+              description: "OIDs of types that a client of the PostgreSQL wire declared for the parameters.",
+            }),
+          ),
+          binary: Type.Optional(
+            Type.Array(Type.Integer({ minimum: 0 }), {
+              description: "Indexes of parameters in PostgreSQL's binary format. Their texts are base64.",
+            }),
+          ),
+          unreplayable: Type.Optional(
+            Type.String({
+              description: "Why it is never run again, such as `copy` or `binary_result`.",
+            }),
+          ),
+          result: Type.Union([KeptResult, Type.Null()]),
+        },
+        closed,
+      ),
       { description: "In the order in which they ran. `result` is null if it is not known." },
     ),
     order: Type.Optional(

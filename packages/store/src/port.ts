@@ -204,6 +204,14 @@ export interface TransactionSpec extends ResultLimits, ReceiptKey {
   readonly onBeforeSend?: BeforeSend;
 }
 
+/** A statement with its parameters as a client of the PostgreSQL wire sent them. */
+export interface AsSent extends Statement {
+  /** The types that the client declared. */
+  readonly types?: readonly number[] | undefined;
+  /** Indexes of parameters in the binary format; their texts are base64. */
+  readonly binary?: readonly number[] | undefined;
+}
+
 /** A write's transaction id, and which transactions its last snapshot shows. */
 export interface CommitOrder {
   readonly xid: string;
@@ -390,7 +398,16 @@ export interface StoreObserver {
 }
 
 /** The settings `highwater.*` of a session that the checks of the wire answer, in this order. */
-export const WIRE_SETTINGS = ["ack", "level", "max_wait", "read_ack", "id", "reads", "at_risk"] as const;
+export const WIRE_SETTINGS = [
+  "ack",
+  "level",
+  "max_wait",
+  "read_ack",
+  "id",
+  "reads",
+  "at_risk",
+  "keep",
+] as const;
 
 /**
  * What the PostgreSQL wire says to the database in a client's session, besides the client's own
@@ -414,6 +431,11 @@ export interface WireStatements {
    * written. No receipt if the id has changed since the settings were read, or where it would fail.
    */
   readonly receipt: { readonly text: string; readonly types: readonly number[] };
+  /**
+   * The receipt of a transaction whose contents are kept. Four more columns: its id and snapshot in
+   * the database, its isolation level, and facts of the session as a text of JSON.
+   */
+  readonly keptReceipt: string;
   /** Asks whether the role can write receipts in this database (`t` or `f`), and for the role. */
   readonly probe: string;
   /**

@@ -175,7 +175,11 @@ export class Gateway {
     this.callers = this.#makeCallers(config);
     this.services = this.#makeServices(config);
     const replicas = new Replicas({ ...shared, reads, interest: this.#interest });
-    this.wire = this.#makeWire(config, { attempts: new WireAttempts(shared), replicas });
+    this.wire = this.#makeWire(config, {
+      attempts: new WireAttempts(pipeline),
+      keeper: pipeline.keeper,
+      replicas,
+    });
     this.#registerMetrics();
   }
 
@@ -227,7 +231,7 @@ export class Gateway {
     });
   }
 
-  #makeWire(config: Config, parts: Pick<WireContext, "attempts" | "replicas">): Wire | null {
+  #makeWire(config: Config, parts: Pick<WireContext, "attempts" | "keeper" | "replicas">): Wire | null {
     if (config.pgPort === null && config.pgReadPort === null) return null;
     return new Wire({
       config,

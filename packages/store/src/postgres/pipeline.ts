@@ -8,7 +8,10 @@ import { type PreparedStatements } from "./prepared.ts";
 
 export interface Step {
   readonly sql: string;
-  readonly params: readonly (string | null)[];
+  /** A Buffer is sent in the binary format. */
+  readonly params: readonly (string | Buffer | null)[];
+  /** Types that its sender has declared. The step has no name in the session. */
+  readonly types?: readonly number[];
   /** Whether to ask for the names and types of the columns. */
   readonly describe: boolean;
   /** 0: no limit. More rows are left out, and the result is marked as truncated. */
@@ -178,7 +181,7 @@ export class Pipeline implements Submittable {
     for (const evicted of this.#prepared.takeEvicted())
       messages.push(serialize.close({ type: "S", name: evicted }));
     for (const step of this.#steps) {
-      if (step.tag !== undefined && step.isNamed !== true) {
+      if ((step.tag !== undefined || step.types !== undefined) && step.isNamed !== true) {
         this.#unparsed++;
         this.#prepared.useUnnamed();
         messages.push(...unnamedMessages(step));
@@ -314,7 +317,7 @@ export class Pipeline implements Submittable {
 }
 
 function executionOf(name: string, step: Step): Buffer[] {
-  const bind = serialize.bind({ statement: name, values: step.params as (string | null)[] });
+  const bind = serialize.bind({ statement: name, values: step.params as (string | Buffer | null)[] });
   // Asks for one row more than wanted: at the limit itself the server would not report whether
   // there are more.
   const rows = step.maxRows === 0 || step.countAll ? 0 : step.maxRows + 1;
@@ -330,7 +333,10 @@ const fixed = new Map<string, readonly Buffer[]>();
 function unnamedMessages(step: Step): readonly Buffer[] {
   const known = step.isFixed === true ? fixed.get(step.sql) : undefined;
   if (known !== undefined) return known;
-  const messages = [serialize.parse({ name: "", text: step.sql }), ...executionOf("", step)];
+  const messages = [
+    serialize.parse({ name: "", text: step.sql, types: step.types as number[] }),
+    ...executionOf("", step),
+  ];
   if (step.isFixed !== true) return messages;
   if (fixed.size >= FIXED_KEPT) fixed.clear();
   const one = [Buffer.concat(messages)];

@@ -1,7 +1,7 @@
 // The steps of a transaction: what is sent before, after and around the statements of a request.
 // Pure.
 import { HighwaterError, type Isolation, type Param, type Statement, type TxnId } from "@highwater/protocol";
-import { type ResultLimits, type TransactionSpec } from "../port.ts";
+import { type AsSent, type ResultLimits, type TransactionSpec } from "../port.ts";
 import { type Step } from "./pipeline.ts";
 import { COMMIT, COMMIT_EARLY, INSERT_RECEIPT, ORDER, POSITION, SNAPSHOT_POSITION } from "./sql.ts";
 import { factsOf, leadingWords } from "./statement-guard.ts";
@@ -143,10 +143,19 @@ export function tailOf(
   return isolation === "read committed" ? LATE_READ_TAIL : READ_TAIL;
 }
 
-export function bodyOf(statements: readonly Statement[], limits: ResultLimits): Step[] {
-  return statements.map(({ sql, params }) => {
+export function bodyOf(statements: readonly AsSent[], limits: ResultLimits): Step[] {
+  return statements.map(({ sql, params, types, binary = [] }) => {
     const { changesRows, rollsBack } = factsOf(sql);
-    const step = { sql, params: params?.map(paramText) ?? [], describe: true, countAll: changesRows };
+    const values = params?.map((value, at) =>
+      binary.includes(at) ? Buffer.from(String(value), "base64") : paramText(value),
+    );
+    const step = {
+      sql,
+      params: values ?? [],
+      describe: true,
+      countAll: changesRows,
+      ...(types && { types }),
+    };
     return { ...step, maxRows: limits.maxRows, ...(rollsBack ? { mayRollBack: true } : {}) };
   });
 }

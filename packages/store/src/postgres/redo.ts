@@ -2,6 +2,8 @@
 // and with the rights of its role. All names are safe from the session's search_path.
 // (docs/decisions/0234-lost-transactions-are-brought-back.md)
 import { type Statement } from "@highwater/protocol";
+import { type AsSent } from "../port.ts";
+import { SESSION_FACTS } from "./wire-statements.ts";
 
 /** $1 the lost transaction, $2 the tag of its receipt, $3 the transaction that brings it back. */
 export const INSERT_REDO = "INSERT INTO highwater.redo (root, tag, id) VALUES ($1, $2, $3)";
@@ -14,10 +16,12 @@ export const EXPLAIN_SETTINGS: readonly Statement[] = [
   { sql: "SET LOCAL jit = off" },
 ];
 
-export function explain({ sql, params }: Statement): Statement {
-  const text = `EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) ${sql}`;
-  return params === undefined ? { sql: text } : { sql: text, params };
+export function explain(statement: AsSent): AsSent {
+  return { ...statement, sql: `EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) ${statement.sql}` };
 }
+
+/** The facts of this session, for comparison with those of a session of the wire. */
+export const SESSION: Statement = { sql: `SELECT ${SESSION_FACTS}` };
 
 /** $1 the table, as SQL names it. One text of JSON; see TableFacts of the gateway. */
 export const TABLE_FACTS = `SELECT pg_catalog.json_build_object(

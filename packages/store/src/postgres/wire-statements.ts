@@ -16,6 +16,38 @@ const RECEIPT = `${CHECK}, CASE WHEN pg_catalog.pg_current_xact_id_if_assigned()
   AND coalesce(nullif(pg_catalog.lower(${setting("id")}), ''), $1) OPERATOR(pg_catalog.=) $1
   THEN highwater.write_receipt($1::pg_catalog.uuid, $2::pg_catalog.uuid, $3::pg_catalog.uuid, $4::pg_catalog.int8) END`;
 
+/**
+ * What of a session decides how a statement is read, and what its answer looks like. One text of
+ * JSON with texts.
+ */
+export const SESSION_FACTS = `pg_catalog.jsonb_build_object('current_user', current_user,
+  'has_temporary_schema', (pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0::pg_catalog.oid)::pg_catalog.text,
+  ${[
+    "search_path",
+    "TimeZone",
+    "DateStyle",
+    "IntervalStyle",
+    "client_encoding",
+    "standard_conforming_strings",
+    "backslash_quote",
+    "transform_null_equals",
+    "array_nulls",
+    "bytea_output",
+    "extra_float_digits",
+    "lc_monetary",
+    "lc_numeric",
+    "xmloption",
+    "xmlbinary",
+    "row_security",
+    "session_replication_role",
+    "default_text_search_config",
+  ]
+    .map((name) => `'${name}', pg_catalog.current_setting('${name}')`)
+    .join(", ")})::pg_catalog.text`;
+
+const KEPT_RECEIPT = `${RECEIPT}, pg_catalog.pg_current_xact_id_if_assigned(), pg_catalog.pg_current_snapshot(),
+  pg_catalog.current_setting('transaction_isolation'), ${SESSION_FACTS}`;
+
 const PROBE = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace n
     JOIN pg_catalog.pg_proc p ON p.pronamespace OPERATOR(pg_catalog.=) n.oid
     WHERE n.nspname OPERATOR(pg_catalog.=) 'highwater' AND p.proname OPERATOR(pg_catalog.=) 'write_receipt'
@@ -30,6 +62,7 @@ export const WIRE_STATEMENTS: WireStatements = {
   parameters: { synchronous_commit: "off" },
   check: CHECK,
   receipt: { text: RECEIPT, types: [TEXT_OID] },
+  keptReceipt: KEPT_RECEIPT,
   probe: PROBE,
   readCheck: READ_CHECK,
   failing: ({ code, message, hint }) => {

@@ -62,6 +62,14 @@ export class Keeper {
     this.context = context;
   }
 
+  /** How sessions of the principal are kept; null: nothing can be kept. */
+  sessions({ limits: { keepBytes } }: Principal): { mostBytes: number; isDefault: boolean } | null {
+    const { config, contentsKeys, announcer } = this.context;
+    if (contentsKeys === null || !announcer.hasTrackers) return null;
+    const mostBytes = Math.min(config.keepBytes, keepBytes ?? config.keepBytes);
+    return { mostBytes, isDefault: keepBytes !== null || config.keep };
+  }
+
   /**
    * Returns where the transaction's contents are collected, or null if they are not to be kept.
    * Errors, only if the request asks for it: `keep_unavailable`, `overloaded`.
@@ -165,6 +173,12 @@ export class Kept {
     for (const statement of statements) this.#statements.push({ ...statement, result: null });
   }
 
+  /** The statements of a session of the wire, with what is known of their results. */
+  ran(statements: KeptContents["statements"]): void {
+    this.add(statements);
+    if (!this.#isGivenUp) this.#statements.splice(0, this.#statements.length, ...statements);
+  }
+
   /** The results of the statements that were added last. */
   answered(results: readonly StatementResult[]): void {
     if (this.#isGivenUp) return;
@@ -184,19 +198,23 @@ export class Kept {
     at: { readonly epoch: EpochId; readonly offset: Offset },
     results: readonly StatementResult[] | null,
     order?: CommitOrder,
+    session?: Pick<KeptContents, "isolation" | "settings">,
   ): void {
     if (this.#isGivenUp || announced === null || this.#announced !== null) return;
     if (results !== null) this.answered(results);
     const { id } = this.#request;
     const { owner } = this.#principal;
     const offset = formatOffset(at.offset);
-    const text = JSON.stringify(this.#contents(order));
+    const text = JSON.stringify(this.#contents(order, session));
     const sealed = this.#keys.seal({ owner, id, epoch: at.epoch, offset }, text).toString("base64url");
     this.#announced = announced;
     this.#reached = announced.contents(offset, sealed);
   }
 
-  #contents(order: CommitOrder | undefined): KeptContents {
+  #contents(
+    order: CommitOrder | undefined,
+    session: Pick<KeptContents, "isolation" | "settings"> | undefined,
+  ): KeptContents {
     const { form, isolation, redoOf } = this.#request;
     const { id, role, limits } = this.#principal;
     const { config } = this.#context;
@@ -204,12 +222,13 @@ export class Kept {
     return {
       version: 1,
       form,
-      isolation,
+      isolation: session?.isolation ?? isolation,
       key: id,
       role,
       settings: {
         statement_timeout: String(limits.statementTimeoutMs ?? config.statementTimeoutMs),
         lock_timeout: String(limits.lockTimeoutMs ?? config.lockTimeoutMs),
+        ...session?.settings,
       },
       statements: this.#statements,
       ...(order !== undefined && { order }),

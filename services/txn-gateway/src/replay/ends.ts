@@ -60,6 +60,12 @@ export function hopeless(
   if (contents === null) return unrecoverable("not_kept", state === "not_kept" ? undefined : state);
   // Its client may know it as aborted and have run it again, or may still do so.
   if (receipt !== "lost" && receipt !== "absent") return unrecoverable("not_known_committed", receipt);
+  const never = contents.statements.findIndex(({ unreplayable }) => unreplayable !== undefined);
+  if (never >= 0)
+    return {
+      ...unrecoverable("not_replayable", contents.statements[never]?.unreplayable),
+      statement: never,
+    };
   if (contents.statements.some(({ result }) => result?.digest === null))
     return unrecoverable("not_replayable", "truncated");
   if (contents.digest === null || order === null) return unrecoverable("not_known_committed");

@@ -1,13 +1,13 @@
 // Examines lost transactions before any of them runs: which rows each one writes, and why it cannot
 // be run again. Asks the database for plans, with the rights of the transaction's role; runs
 // nothing.
-import { HighwaterError, type Statement } from "@highwater/protocol";
-import { type OpenTransaction, redo } from "@highwater/store";
+import { HighwaterError } from "@highwater/protocol";
+import { type AsSent, type OpenTransaction, redo } from "@highwater/store";
 import { type LostWrite } from "./gather.ts";
 import { type Planned, readPlan, type TableFacts, TIMES } from "./plan.ts";
 
 export interface Step {
-  readonly statement: Statement;
+  readonly statement: AsSent;
   /** Null: it only reads. */
   readonly write: {
     readonly command: "Insert" | "Update" | "Delete";
@@ -47,17 +47,20 @@ type Run = Pick<OpenTransaction, "run">;
 /** Works in a transaction that only reads. */
 export class Examiner {
   readonly #open: Run;
+  /** Facts of the session in which it would run again. */
+  readonly #session: Readonly<Record<string, string>>;
   readonly #facts = new Map<string, TableFacts | null>();
   readonly #untouched = new Map<string, boolean>();
   readonly #unsteady = new Map<string, { readonly isStable: boolean } | null>();
 
-  constructor(open: Run) {
+  constructor(open: Run, session: Readonly<Record<string, string>>) {
     this.#open = open;
+    this.#session = session;
   }
 
   static async in(open: Run): Promise<Examiner> {
-    await open.run(redo.EXPLAIN_SETTINGS);
-    return new Examiner(open);
+    const [session] = await open.run([redo.SESSION, ...redo.EXPLAIN_SETTINGS]);
+    return new Examiner(open, JSON.parse(session?.rows[0]?.[0] ?? "{}") as Record<string, string>);
   }
 
   /** In the order of `all`, in few round trips: they may be many, and the primary far away. */
@@ -92,7 +95,7 @@ export class Examiner {
   }
 
   async #all(some: readonly ToExamine[]): Promise<readonly Examined[]> {
-    const words = some.map(({ lost }) => unknownWord(lost));
+    const words = some.map(({ lost }) => this.#otherSession(lost) ?? unknownWord(lost));
     const asked = some.flatMap(({ lost }, at) => (words[at] === null ? statementsOf(lost) : []));
     const plans = asked.length === 0 ? [] : await this.#open.run(asked.map(redo.explain));
     const texts = plans.map(({ rows }) => rows[0]?.[0] ?? "[]");
@@ -114,8 +117,17 @@ export class Examiner {
     return examined;
   }
 
+  /** A text means something else with another search_path, or as another role. */
+  #otherSession({ contents }: LostWrite): Examined | null {
+    if (contents?.form !== "wire") return null;
+    const names = Object.keys(this.#session).filter(
+      (name) => this.#session[name] !== contents.settings[name],
+    );
+    return names.length === 0 ? null : { kind: "refused", why: `session: ${names.sort().join(", ")}` };
+  }
+
   async #stepsOf(
-    statements: readonly Statement[],
+    statements: readonly AsSent[],
     planned: readonly { readonly plan: Planned; readonly row: redo.RowOfTable | null }[],
     { since, names }: { readonly since: string; readonly names: readonly string[] },
   ): Promise<Examined> {
@@ -124,7 +136,7 @@ export class Examiner {
     for (const [at, { plan, row }] of planned.entries()) {
       const why = plan.kind === "refused" ? plan.why : this.#unsafe(plan);
       if (why !== null || plan.kind === "refused") return { kind: "refused", why: why ?? "", statement: at };
-      const statement = statements[at] as Statement;
+      const statement = statements[at] as AsSent;
       if (plan.kind === "read") {
         steps.push({ statement, write: null });
         continue;
@@ -202,10 +214,13 @@ export class Examiner {
 }
 
 /** As they ran, without their results. */
-export function statementsOf({ contents }: Pick<LostWrite, "contents">): readonly Statement[] {
-  return (contents?.statements ?? []).map(({ sql, params }) =>
-    params === undefined ? { sql } : { sql, params },
-  );
+export function statementsOf({ contents }: Pick<LostWrite, "contents">): readonly AsSent[] {
+  return (contents?.statements ?? []).map(({ sql, params, types, binary }) => ({
+    sql,
+    ...(params && { params }),
+    ...(types && { types }),
+    ...(binary && { binary }),
+  }));
 }
 
 /** Refuses a statement that is none of the four kinds. */

@@ -1,7 +1,7 @@
 // Decides which clients may open a session, and as which role: with an API key of the role, by the
 // server's own password check, or as the application's role where HTTP needs no key either.
 import { HighwaterError } from "@highwater/protocol";
-import { type Callers, isAnonymous, isLoopback, NOBODY, ownerTag, type Principal } from "@highwater/service";
+import { type Callers, ANYBODY, isAnonymous, isLoopback, ownerTag, type Principal } from "@highwater/service";
 import { type Config } from "../config.ts";
 import { roleUrl } from "../identity/role-url.ts";
 import { type RoleUse, type RoleVetting } from "./role-vetting.ts";
@@ -15,10 +15,8 @@ export interface Admitted {
   readonly password: string | null;
   /** The session may use only the node's configured database. */
   readonly isBoundToDatabase: boolean;
-  /** Owner of the session's transactions. */
-  readonly owner: bigint;
-  /** The key's minimum level; absent: none. */
-  readonly minLevel?: string | undefined;
+  /** The owner of the session's transactions, with its limits. */
+  readonly principal: Principal;
   readonly isAdministrator: boolean;
   /** The key's own time limits: the session's defaults, which the client can change. */
   readonly settings: Readonly<Record<string, string>>;
@@ -75,7 +73,7 @@ export class Authentication {
       throw new HighwaterError("forbidden", {
         detail: `this gateway has no authentication, and serves the role "${address.user}" only`,
       });
-    return { address, password: address.password, owner: NOBODY, ...UNWATCHED };
+    return { address, password: address.password, principal: ANYBODY, ...UNWATCHED };
   }
 
   /**
@@ -89,8 +87,9 @@ export class Authentication {
       toClient: (frame) => socket.write(frame),
       fromClient: () => inbox.frame(),
     };
-    const owner = ownerTag(`role ${user}`);
-    return { address, password: null, owner, ...UNWATCHED, relay };
+    const id = `role ${user}`;
+    const principal = { ...ANYBODY, id, owner: ownerTag(id), role: user };
+    return { address, password: null, principal, ...UNWATCHED, relay };
   }
 
   async #byKey(
@@ -143,8 +142,7 @@ export class Authentication {
       password: address.password,
       // A read-only role's rights are checked in that database only.
       isBoundToDatabase: reads,
-      owner: principal.owner,
-      minLevel: principal.minLevel,
+      principal,
       isAdministrator: principal.scopes.has("admin"),
       settings: settingsOf(principal),
       relay: null,

@@ -6,6 +6,7 @@ import { HighwaterError } from "@highwater/protocol";
 import { type Callers, isLogged, serverCertificate } from "@highwater/service";
 import { type WireStatements } from "@highwater/store";
 import { type Config } from "../config.ts";
+import { type Keeper } from "../contents/keeper.ts";
 import { type Deps } from "../deps.ts";
 import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { minimumOf } from "../txn/minimum.ts";
@@ -48,6 +49,7 @@ export interface WireContext {
   readonly positions: Positions;
   readonly rules: RequestRules;
   readonly attempts: WireAttempts;
+  readonly keeper: Keeper;
   readonly replicas: Replicas;
   readonly metrics: WireMetrics;
 }
@@ -367,8 +369,10 @@ export class Wire {
       attempts,
       own: this.#own,
       metrics,
-      owner: admitted.owner,
-      least: minimumOf(admitted, rules.levels),
+      principal: admitted.principal,
+      isRelayed: admitted.relay !== null,
+      keeping: this.#parts.keeper.sessions(admitted.principal),
+      least: minimumOf(admitted.principal, rules.levels),
       tracer: isReadPort ? undefined : deps.tracer,
       levels: () => rules.levels,
       defaultLevel: () => defaultLevel(rules.levels),
@@ -435,9 +439,10 @@ export class Wire {
     return { ...relay, fromClient };
   }
 
-  #reader(replica: string | null, primary: string, holder: Admitted): Reader {
+  #reader(replica: string | null, primary: string, { principal, isAdministrator }: Admitted): Reader {
     const { replicas, config, deps, rules } = this.#parts;
     const place = { node: replica ?? primary, tokens: rules.tokens };
+    const holder = { owner: principal.owner, isAdministrator };
     return {
       replica,
       arrived: (token, signal) => replicas.arrived(token, { replica, holder, signal }),

@@ -5,6 +5,7 @@ import { ClientLeg } from "../../src/wire/model/client-leg.ts";
 import { type Gate, HoldQueue } from "../../src/wire/model/hold-queue.ts";
 import { type OwnAttempt } from "../../src/wire/model/attempt.ts";
 import { OwnMessages, type ReceiptValues } from "../../src/wire/model/own.ts";
+import { type RecordedStatements } from "../../src/wire/model/recorder.ts";
 import { ServerLeg } from "../../src/wire/model/server-leg.ts";
 import { type Outside, SessionState } from "../../src/wire/model/state.ts";
 
@@ -31,7 +32,7 @@ export class ModelSession {
       explain: (used, gate) => this.explained.push({ used, gate }),
       warn: () => undefined,
       strictestLevel: () => "region",
-      attempt: () => this.#attempt(),
+      attempt: (ran) => this.#attempt(ran),
       admission: () => "now",
       await: () => undefined,
       promoted: () => undefined,
@@ -56,10 +57,12 @@ export class ModelSession {
     });
   }
 
-  #attempt(): OwnAttempt {
+  #attempt(ran: RecordedStatements | null): OwnAttempt {
     const attempt = {
       receipt: ["id", "tag", "epoch", "0"] as const,
       fault: null,
+      isKept: ran !== null,
+      written: () => undefined,
       isWithdrawn: false,
       withdraw: () => {
         attempt.isWithdrawn = true;

@@ -17,6 +17,7 @@ import { CommitSteps } from "./commit-steps.ts";
 import { CLIENT, type Expected, QUIET } from "./expected.ts";
 import { Names } from "./names.ts";
 import { Questions } from "./questions.ts";
+import { type Ran } from "./recorder.ts";
 import { Run } from "./run.ts";
 import { type Admission, type Failure, type SessionState } from "./state.ts";
 import { type StatementInfo, statementInfo, takesSnapshot, UNSEEN_STATEMENT } from "./statement.ts";
@@ -275,20 +276,23 @@ export class ClientLeg implements FrameSink {
         return;
       case PARSE:
         this.#names.parsed(bytes, start, end);
+        this.#state.recorder?.parsed(bytes, start, end);
         this.#begin(CLIENT.parse);
         break;
       case BIND:
         this.#names.bound(bytes, start, end);
+        this.#state.recorder?.bound(bytes, start);
         this.#begin(CLIENT.bind);
         break;
       case DESCRIBE:
-        this.#begin(CLIENT.describe);
+        this.#describe(bytes, start);
         break;
       case EXECUTE:
         this.#execute(bytes, start, end);
         return;
       case CLOSE:
         this.#names.closed(bytes, start, end);
+        this.#state.recorder?.closed(bytes, start);
         this.#begin(CLIENT.close);
         break;
       case SYNC_TYPE:
@@ -332,14 +336,17 @@ export class ClientLeg implements FrameSink {
     if (isFirst) {
       this.#closeUnnamed(type);
       // Only a part of the text is here, so the statement counts as unknown.
-      if (type === QUERY) this.#expectQuery(UNSEEN_STATEMENT);
-      else if (type === PARSE) this.#begin(CLIENT.parse);
-      else if (type === BIND) {
+      if (type === QUERY) this.#expectQuery(UNSEEN_STATEMENT, null);
+      else if (type === PARSE) {
+        this.#state.recorder?.parsedUnread(bytes, start);
+        this.#begin(CLIENT.parse);
+      } else if (type === BIND) {
         this.#names.bound(bytes, start, end);
+        this.#state.recorder?.boundUnread(bytes, start);
         this.#begin(CLIENT.bind);
       } else if (type === DESCRIBE) this.#begin(CLIENT.describe);
       else if (type === CLOSE) this.#begin(CLIENT.close);
-      else if (type === EXECUTE) this.#expectExecute(UNSEEN_STATEMENT);
+      else if (type === EXECUTE) this.#expectExecute(UNSEEN_STATEMENT, null);
       else this.#other(type);
     }
     if (type === QUERY) {
@@ -352,8 +359,10 @@ export class ClientLeg implements FrameSink {
   #other(type: number): void {
     const { expected } = this.#state;
     if (type === COPY_DATA) expected.push(CLIENT.copyData);
-    else if (type === CALL) expected.push(CLIENT.call);
-    else if (type === COPY_DONE || type === COPY_FAIL) expected.push(CLIENT.copyEnd);
+    else if (type === CALL) {
+      this.#state.recorder?.incomplete();
+      expected.push(CLIENT.call);
+    } else if (type === COPY_DONE || type === COPY_FAIL) expected.push(CLIENT.copyEnd);
     else if (type === FLUSH_TYPE) expected.push(CLIENT.flush);
     else if (type === TERMINATE) this.isOver = true;
   }
@@ -370,6 +379,7 @@ export class ClientLeg implements FrameSink {
       this.#hasData = false;
       this.#executed = 0;
       this.#beganIdleInBlock = state.expected.isEmpty && state.status === "T";
+      state.recorder?.unit(state.status !== "I");
     }
     state.expected.push(expected);
   }
@@ -410,7 +420,7 @@ export class ClientLeg implements FrameSink {
         return;
       }
     }
-    this.#expectQuery(info);
+    this.#expectQuery(info, this.#record(bytes, start, end, info));
     this.#isInBatch = false;
     this.#run.add(bytes, start, end);
   }
@@ -444,13 +454,29 @@ export class ClientLeg implements FrameSink {
     this.#state.client.push(READY_IDLE);
   }
 
-  #expectQuery(statement: StatementInfo): void {
+  /** A simple Query. */
+  #record(bytes: Buffer, start: number, end: number, info: StatementInfo): Ran | null {
+    const { recorder, keeps, status } = this.#state;
+    if (recorder === null) return null;
+    if (this.#isInBatch) recorder.incomplete();
+    else recorder.unit(status !== "I");
+    return recorder.query(bytes.toString("utf8", start + HEADER_BYTES, end - 1), info, keeps);
+  }
+
+  #describe(bytes: Buffer, start: number): void {
+    const describes = this.#state.recorder?.described(bytes, start);
+    this.#begin(describes == null ? CLIENT.describe : { ...CLIENT.describe, describes });
+  }
+
+  #expectQuery(statement: StatementInfo, ran: Ran | null): void {
+    if (ran === null && statement === UNSEEN_STATEMENT) this.#state.recorder?.incomplete();
     const info = this.#names.used(statement);
     const { kind, isLocking, changes } = info;
     if (info.dropsStatements) this.#state.forgetPrepared();
     this.#noteChanges(info);
     const mayLoseId = info.namesId && info.isSeveral;
-    this.#state.expected.push({ message: "query", whose: "client", kind, isLocking, changes, mayLoseId });
+    const how = { kind, isLocking, changes, mayLoseId, ran };
+    this.#state.expected.push({ message: "query", whose: "client", ...how });
   }
 
   #noteChanges({ callsSetConfig, changes }: StatementInfo): void {
@@ -464,14 +490,15 @@ export class ClientLeg implements FrameSink {
     const { expected, outside } = this.#state;
     this.#run.flush();
     const text = bytes.subarray(start + HEADER_BYTES, end);
+    const ran = this.#record(bytes, start, end, info);
     outside.toServer(parseHeader("", text.length));
     outside.toServer(text);
     outside.toServer(READ_TAIL);
     expected.push(QUIET.parse);
     expected.push(QUIET.bind);
-    expected.push(QUIET.describe);
+    expected.push(ran === null ? QUIET.describe : { ...QUIET.describe, describes: ran.text });
     if (changes !== null) this.#state.mayHaveSet = true;
-    expected.push({ message: "execute", whose: "quiet", kind, isLocking, changes });
+    expected.push({ message: "execute", whose: "quiet", kind, isLocking, changes, ran });
     this.#state.sendCheck("check", kind === "data" || this.#state.hasId, true);
     this.#hasUnnamed = true;
     outside.toServer(SYNC);
@@ -505,7 +532,8 @@ export class ClientLeg implements FrameSink {
       // An error in this batch makes the server skip our Parse. The next unit waits to know that.
       this.#state.mayHaveSet = true;
     }
-    this.#expectExecute(info);
+    const { recorder, keeps } = this.#state;
+    this.#expectExecute(info, recorder?.execute(bytes, start, info, keeps) ?? null);
     this.#run.add(bytes, start, end);
   }
 
@@ -535,11 +563,12 @@ export class ClientLeg implements FrameSink {
     return next === "send";
   }
 
-  #expectExecute(statement: StatementInfo): void {
+  #expectExecute(statement: StatementInfo, ran: Ran | null): void {
+    if (ran === null && statement === UNSEEN_STATEMENT) this.#state.recorder?.incomplete();
     const info = this.#names.used(statement);
     const { kind, isLocking, changes } = info;
     this.#noteChanges(info);
-    this.#begin({ message: "execute", whose: "client", kind, isLocking, changes });
+    this.#begin({ message: "execute", whose: "client", kind, isLocking, changes, ran });
     this.#executed++;
     const isChecked = kind === "read" || kind === "checkable";
     if (!isChecked) this.#isCheckable = false;

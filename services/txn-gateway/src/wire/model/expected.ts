@@ -1,6 +1,7 @@
 // The answers that the server owes, message by message. By PostgreSQL's rules the server skips
 // everything from an error to the next Sync, and ignores Sync while it reads COPY data.
 import { type Change } from "./doubts.ts";
+import { type Ran, type Text } from "./recorder.ts";
 import { type Kind } from "./statement.ts";
 
 /**
@@ -32,6 +33,10 @@ export interface Expected {
    * skips what follows. Set for a Sync that the server may have ignored.
    */
   readonly isUnclear?: boolean;
+  /** Set for `query` and `execute`: the statement, if it is recorded. */
+  readonly ran?: Ran | null;
+  /** Set for `describe`: whose columns the answer shows. */
+  readonly describes?: Text | null;
   /** Set for an own `execute`. */
   readonly purpose?: Purpose;
 }

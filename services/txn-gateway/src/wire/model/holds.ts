@@ -16,6 +16,8 @@ const INTEGRITY = "23";
 export const TOKEN_PARAMETER = "highwater.token";
 /** The level of the commit with the token; empty: it was answered before it was durable. */
 export const ACHIEVED_PARAMETER = "highwater.achieved";
+/** With a token: whether a tracker has the transaction's contents. */
+export const KEPT_PARAMETER = "highwater.kept";
 /** With a durable-only answer: the token for `highwater.after` of the next session. */
 export const FLOOR_PARAMETER = "highwater.floor";
 /** How old that answer is at most, in milliseconds; empty: not known. */

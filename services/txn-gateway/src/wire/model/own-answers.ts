@@ -136,8 +136,13 @@ export class OwnAnswers {
     const { asked } = this.#state;
     if (asked !== null && purpose !== "settings") {
       this.#state.asked = null;
-      if (answer.hasReceipt) this.#state.receipted = asked;
-      else asked.withdraw();
+      if (answer.hasReceipt) {
+        this.#state.receipted = asked;
+        asked.written(answer.kept);
+      } else {
+        asked.withdraw();
+        this.#state.recorder?.incomplete();
+      }
     }
     if (purpose === "check") {
       this.#progress.hasWritten = answer.hasWritten;

@@ -2,7 +2,7 @@
 // has their texts.
 import { randomBytes } from "node:crypto";
 import { parseAtRisk } from "@highwater/protocol";
-import { WIRE_SETTINGS, type WireStatements } from "@highwater/store";
+import { type CommitOrder, WIRE_SETTINGS, type WireStatements } from "@highwater/store";
 import { defaultLevel } from "../../txn/request.ts";
 import { stronger } from "../../txn/minimum.ts";
 import {
@@ -30,6 +30,8 @@ export interface Settings {
   readonly id: string | null;
   /** An amount and its unit, for the limits on what is at risk; null: none. */
   readonly atRisk: string | null;
+  /** Null: as the key says, or else the gateway. */
+  readonly keep: boolean | null;
 }
 
 export const DEFAULT_SETTINGS: Settings = {
@@ -40,6 +42,7 @@ export const DEFAULT_SETTINGS: Settings = {
   isDurableOnly: false,
   id: null,
   atRisk: null,
+  keep: null,
 };
 
 /** Random, to collide with no name of the client. A client that replaces it harms only itself. */
@@ -47,6 +50,7 @@ const RANDOM_BYTES = 24;
 const NAME = `highwater_${randomBytes(RANDOM_BYTES).toString("hex")}`;
 /** At most 63 bytes, which is all that PostgreSQL keeps of a name. */
 const RECEIPT_NAME = `${NAME}_r`;
+const KEPT_NAME = `${NAME}_k`;
 const ERROR_NAME = `${NAME}_e`;
 
 /**
@@ -73,9 +77,9 @@ export const OWN_CHECK_UNNAMED: Buffer = Buffer.concat([bind("", NAME), execute(
 /** The values of a transaction's receipt, as texts: id, tag, epoch, digest. */
 export type ReceiptValues = readonly [id: string, tag: string, epoch: string, digest: string];
 
-export function ownReceipt(values: ReceiptValues): Buffer {
-  const bound = bind(RECEIPT_NAME, RECEIPT_NAME, values);
-  return Buffer.concat([bound, execute(RECEIPT_NAME), closePortal(RECEIPT_NAME)]);
+export function ownReceipt(values: ReceiptValues, isKept: boolean): Buffer {
+  const name = isKept ? KEPT_NAME : RECEIPT_NAME;
+  return Buffer.concat([bind(name, name, values), execute(name), closePortal(name)]);
 }
 
 /** The messages that contain the store's statements. Made once for all sessions. */
@@ -84,18 +88,23 @@ export class OwnMessages {
   readonly readPrepare: Buffer;
   readonly prepare: Buffer;
   readonly receiptPrepare: Buffer;
+  readonly keptPrepare: Buffer;
   /** Uses the check's name to leave no unnamed statement. The check has to be prepared again. */
   readonly probe: Buffer;
   readonly #statements: WireStatements;
 
   constructor(statements: WireStatements) {
-    const { check, receipt, probe, readCheck } = statements;
+    const { check, receipt, keptReceipt, probe, readCheck } = statements;
     this.#statements = statements;
     this.readPrepare = Buffer.concat([closeStatement(NAME), parse(NAME, readCheck)]);
     this.prepare = Buffer.concat([closeStatement(NAME), parse(NAME, check)]);
     this.receiptPrepare = Buffer.concat([
       closeStatement(RECEIPT_NAME),
       parse(RECEIPT_NAME, receipt.text, receipt.types),
+    ]);
+    this.keptPrepare = Buffer.concat([
+      closeStatement(KEPT_NAME),
+      parse(KEPT_NAME, keptReceipt, receipt.types),
     ]);
     this.probe = Buffer.concat([
       closeStatement(NAME),
@@ -114,6 +123,14 @@ export class OwnMessages {
   }
 }
 
+/** What the database says of a transaction whose contents are kept. */
+export interface KeptFacts {
+  readonly order: CommitOrder;
+  readonly isolation: string;
+  /** Facts of the session, as a text of JSON. */
+  readonly session: string;
+}
+
 export interface CheckAnswer {
   readonly hasWritten: boolean;
   /** The texts of the settings. */
@@ -124,6 +141,8 @@ export interface CheckAnswer {
   readonly role: string | null;
   /** The transaction has its receipt. */
   readonly hasReceipt: boolean;
+  /** Null: its contents are not kept. */
+  readonly kept: KeptFacts | null;
   /** On the read port: the token, and the transaction's isolation level. */
   readonly after: string;
   readonly isolation: string;
@@ -134,7 +153,8 @@ export function readCheck(columns: readonly (string | null)[]): CheckAnswer | nu
   const [hasWritten, ...rest] = columns;
   if (hasWritten !== "t" && hasWritten !== "f") return null;
   const settings = rest.slice(0, WIRE_SETTINGS.length);
-  const [role = null, first, isolation] = rest.slice(WIRE_SETTINGS.length);
+  const [role = null, first, second, ...more] = rest.slice(WIRE_SETTINGS.length);
+  const [snapshot, isolation, session] = more;
   return {
     hasWritten: hasWritten === "t",
     settings,
@@ -142,7 +162,11 @@ export function readCheck(columns: readonly (string | null)[]): CheckAnswer | nu
     role,
     hasReceipt: first === "t",
     after: first ?? "",
-    isolation: isolation ?? "",
+    isolation: second ?? "",
+    kept:
+      second != null && snapshot != null && isolation != null && session != null
+        ? { order: { xid: second, snapshot }, isolation, session }
+        : null,
   };
 }
 
@@ -173,7 +197,9 @@ export function readSettings(
   levels: readonly string[],
   least: string | null = null,
 ): { readonly settings: Settings; readonly faults: readonly string[] } {
-  const [ack, level, maxWait, readAck, id, reads, atRisk] = texts.map((text) => (text === "" ? null : text));
+  const [ack, level, maxWait, readAck, id, reads, atRisk, keep] = texts.map((text) =>
+    text === "" ? null : text,
+  );
   const faults: string[] = [];
   const oneOf = (name: string, value: string | null | undefined, other: string, usual: string): boolean => {
     if (value === other) return true;
@@ -204,6 +230,8 @@ export function readSettings(
     faults.push(
       `highwater.at_risk is "${atRisk}"; it must be an amount and a unit, such as 12.50 EUR, and highwater.ack counts as durable`,
     );
+  if (keep != null && keep !== "on" && keep !== "off")
+    faults.push(`highwater.keep is "${keep}"; it must be on or off, and counts as on`);
   const isFast = oneOf("ack", ack, "commit", "durable") && isValue;
   const asked: Settings = {
     ack: isFast ? "commit" : "durable",
@@ -213,6 +241,7 @@ export function readSettings(
     isDurableOnly,
     id: id ?? null,
     atRisk: isValue ? (atRisk ?? null) : null,
+    keep: keep == null ? null : keep !== "off",
   };
   const { settings, faults: raised } = atLeast(asked, least, levels);
   return { settings, faults: [...faults, ...raised] };

@@ -31,6 +31,7 @@ import { isFatal, OwnAnswers } from "./own-answers.ts";
 import { Progress } from "./progress.ts";
 import { Run } from "./run.ts";
 import { type SessionState, statusAt, type TransactionStatus } from "./state.ts";
+import { fieldsOf } from "./recorder.ts";
 import { readTag, type Tag } from "./tags.ts";
 
 const HEADER_BYTES = 5;
@@ -94,6 +95,7 @@ export class ServerLeg implements FrameSink {
       case ROW:
       case COPY_DATA:
         this.#holds.row(end - start, head?.isLocking === true);
+        if (type === ROW) head?.ran?.row(bytes, start);
         break;
       case PARSED:
         if (this.#popped(head, "parse")) return;
@@ -106,9 +108,12 @@ export class ServerLeg implements FrameSink {
         break;
       case ROW_DESCRIPTION:
         this.#holds.begun();
+        if (head?.describes != null) head.describes.fields = fieldsOf(bytes, start);
+        else if (head?.message === "query") head.ran?.described(fieldsOf(bytes, start));
         if (head?.message === "describe") expected.pop();
         break;
       case NO_DATA:
+        if (head?.describes != null) head.describes.fields = [];
         if (this.#popped(head, "describe")) return;
         break;
       case PARAMETERS:
@@ -165,7 +170,8 @@ export class ServerLeg implements FrameSink {
   }
 
   wantsWhole(): boolean {
-    return this.#state.expected.head?.whose === "own";
+    const { head } = this.#state.expected;
+    return head?.whose === "own" || head?.ran != null || head?.describes != null;
   }
 
   part(type: number, bytes: Buffer, { start, end, isFirst }: PartRange): void {
@@ -176,6 +182,7 @@ export class ServerLeg implements FrameSink {
       return;
     }
     if (isFirst) {
+      if (type !== PARAMETER && type !== NOTICE) head?.ran?.spoil("long_result");
       if (type === ROW || type === COPY_DATA) this.#holds.row(end - start, head?.isLocking === true);
       // Too long to be read, so it counts as any error.
       else if (type === ERROR) this.#error(bytes, start, end, head);
@@ -250,7 +257,9 @@ export class ServerLeg implements FrameSink {
     if (!isExecute && head?.message !== "query") this.#unexpected("a result", head);
     this.#holds.begun();
     state.expected.endCopy();
-    const tag = readTag(bytes.toString("latin1", start + HEADER_BYTES, end - 1));
+    const tagText = bytes.toString("latin1", start + HEADER_BYTES, end - 1);
+    const tag = readTag(tagText);
+    head?.ran?.completed(tagText);
     if (this.#failedBefore(tag, head)) return false;
     if (tag.dropsStatements) state.forgetPrepared();
     // Whether the statement is in a block is known only at the next ReadyForQuery.

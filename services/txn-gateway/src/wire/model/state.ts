@@ -4,6 +4,7 @@ import { type Change, Doubts } from "./doubts.ts";
 import { type HoldQueue, type Gate } from "./hold-queue.ts";
 import { type OwnAttempt } from "./attempt.ts";
 import { type Position } from "../positions.ts";
+import { Recorder, type RecordedStatements } from "./recorder.ts";
 import { FLUSH, query, type Report, SYNC } from "../frames/build.ts";
 import {
   DEFAULT_SETTINGS,
@@ -48,9 +49,9 @@ export interface Outside {
   warn(faults: readonly string[]): void;
   /**
    * Gives a transaction that is about to commit an id, and announces it. Null: the transaction gets
-   * no receipt and is answered when it is durable.
+   * no receipt and is answered when it is durable. `ran`: what is to be kept of it; null: nothing.
    */
-  attempt(): OwnAttempt | null;
+  attempt(ran: RecordedStatements | null): OwnAttempt | null;
   /** The strongest of the configured levels. */
   strictestLevel(): string;
   /** Whether a transaction in commit mode may begin to write. */
@@ -79,6 +80,13 @@ interface StateParts {
   readonly isReader?: boolean;
   readonly isAtReplica?: boolean;
   readonly least?: string | null;
+  readonly keeping?: Keeping | null;
+}
+
+/** How the session's transactions are kept. */
+export interface Keeping {
+  readonly mostBytes: number;
+  readonly isDefault: boolean;
 }
 
 export class SessionState {
@@ -107,6 +115,7 @@ export class SessionState {
   isPrepared = false;
   /** The statement that writes receipts is prepared. */
   isReceiptPrepared = false;
+  isKeptPrepared = false;
   /** `current_user`, as the server last reported it. */
   role: string | null = null;
   /** Whether a role can write receipts in this database. Null: not probed yet. */
@@ -128,6 +137,9 @@ export class SessionState {
   /** What the check before a COMMIT found; null when there was no check. */
   isReadOnlyCommit: boolean | null = null;
 
+  /** Null: nothing can be kept. */
+  readonly recorder: Recorder | null;
+  readonly #keepsByDefault: boolean;
   /** The key's minimum level; null: none. */
   readonly least: string | null;
   /** The session connected to the read port. */
@@ -147,12 +159,14 @@ export class SessionState {
 
   constructor(
     client: HoldQueue,
-    { outside, own, isReader = false, isAtReplica = false, least = null }: StateParts,
+    { outside, own, isReader = false, isAtReplica = false, least = null, keeping = null }: StateParts,
   ) {
     this.client = client;
     this.outside = outside;
     this.own = own;
     this.least = least;
+    this.recorder = keeping === null || isReader ? null : new Recorder(keeping.mostBytes);
+    this.#keepsByDefault = keeping?.isDefault === true;
     this.isReader = isReader;
     this.isAtReplica = isAtReplica;
   }
@@ -186,6 +200,11 @@ export class SessionState {
     return this.probed?.canWrite === true && this.isProbed;
   }
 
+  /** The contents of transactions with receipts are kept. */
+  get keeps(): boolean {
+    return this.recorder !== null && this.wantsReceipts && (this.settings.keep ?? this.#keepsByDefault);
+  }
+
   /** With an id every transaction may get a receipt, because it must not run twice. */
   get hasId(): boolean {
     return this.settings.id !== null;
@@ -196,7 +215,9 @@ export class SessionState {
    * portal of the batch is not the client's.
    */
   sendCheck(purpose: Purpose, mayHaveReceipt: boolean, isOurs = false): void {
-    const attempt = mayHaveReceipt && this.wantsReceipts ? this.outside.attempt() : null;
+    const isReceipted = mayHaveReceipt && this.wantsReceipts;
+    const ran = isReceipted && this.keeps ? (this.recorder?.take() ?? null) : null;
+    const attempt = isReceipted ? this.outside.attempt(ran) : null;
     if (attempt === null) {
       if (isOurs) {
         this.outside.toServer(UNNAMED_BORDER);
@@ -207,9 +228,12 @@ export class SessionState {
       this.isPrepared = true;
       this.outside.toServer(isOurs ? OWN_CHECK_UNNAMED : OWN_CHECK);
     } else {
-      this.#begin(this.isReceiptPrepared, this.own.receiptPrepare);
-      this.isReceiptPrepared = true;
-      this.outside.toServer(ownReceipt(attempt.receipt));
+      const { isKept, receipt } = attempt;
+      if (isKept) this.#begin(this.isKeptPrepared, this.own.keptPrepare);
+      else this.#begin(this.isReceiptPrepared, this.own.receiptPrepare);
+      this.isKeptPrepared ||= isKept;
+      this.isReceiptPrepared ||= !isKept;
+      this.outside.toServer(ownReceipt(receipt, isKept));
       this.asked = attempt;
     }
     this.expected.push(OWN.bind);
@@ -249,6 +273,7 @@ export class SessionState {
   forgetPrepared(): void {
     this.isPrepared = false;
     this.isReceiptPrepared = false;
+    this.isKeptPrepared = false;
   }
 
   /** Sends the error to the client. If the id has a receipt already, that is looked up first. */

@@ -11,15 +11,17 @@ import {
   type TxnId,
   type ValueAtRisk,
 } from "@highwater/protocol";
-import { type DeploymentKeys } from "@highwater/service";
+import { type DeploymentKeys, type Principal } from "@highwater/service";
 import { lifespanMs } from "../../attempts/bounds.ts";
 import { type Config } from "../../config.ts";
+import { type Keeper } from "../../contents/keeper.ts";
 import { type Deps } from "../../deps.ts";
 import { type Exposed, type Exposure } from "../../exposure/exposure.ts";
 import { type Metrics } from "../../metrics.ts";
 import { type Durability, type AttemptVerdict } from "../../outcomes/durability.ts";
 import { type LookUps } from "../../outcomes/look-ups.ts";
 import { type Settler } from "../../outcomes/settler.ts";
+import { WireContents } from "./contents.ts";
 import { type PrimaryEpoch } from "../../primary/primary.ts";
 import { type TransactionTrace } from "../../tracing/transaction-trace.ts";
 import { type Announced, type Announcer } from "../../trackers/announcer.ts";
@@ -27,7 +29,8 @@ import { INTERACTIVE } from "../../txn/digest.ts";
 import { type Tokens } from "../../txn/tokens.ts";
 import { type OwnAttempt } from "../model/attempt.ts";
 import { type Report } from "../frames/build.ts";
-import { type ReceiptValues, type Settings } from "../model/own.ts";
+import { type KeptFacts, type ReceiptValues, type Settings } from "../model/own.ts";
+import { type RecordedStatements } from "../model/recorder.ts";
 import { type Position } from "../positions.ts";
 
 export interface WireAttemptContext {
@@ -37,6 +40,7 @@ export interface WireAttemptContext {
   readonly keys: Pick<DeploymentKeys, "receiptTag">;
   readonly tokens: Tokens;
   readonly announcer: Announcer;
+  readonly keeper: Keeper;
   readonly exposure: Exposure;
   readonly lookUps: LookUps;
   readonly settler: Settler;
@@ -45,7 +49,9 @@ export interface WireAttemptContext {
 
 /** The owner and epoch of a session's transactions. */
 export interface SessionOwner {
-  readonly owner: bigint;
+  readonly principal: Principal;
+  /** Its role's password is not known here, so nothing can be run as the role again. */
+  readonly isRelayed: boolean;
   readonly primaryEpoch: PrimaryEpoch;
 }
 
@@ -112,35 +118,70 @@ export class WireAttempts {
     return this.#parts.exposure.slow(delayMs, callback);
   }
 
-  /** Null when exposure is at its limit: the transaction is then answered when it is durable. */
-  begin(of: SessionOwner, settings: Settings, level: string): WireAttempt | null {
+  /**
+   * Null when exposure is at its limit: the transaction is then answered when it is durable. `ran`:
+   * what is to be kept of it.
+   */
+  begin(
+    of: SessionOwner,
+    settings: Settings,
+    { level, ran }: { readonly level: string; readonly ran: RecordedStatements | null },
+  ): WireAttempt | null {
     const { exposure, deps, config, announcer, keys } = this.#parts;
     const ownId = (): TxnId => makeUuidV7(deps.clock.wallMs(), randomBytes(ID_RANDOM_BYTES));
     const id = settings.id === null ? ownId() : parseTxnId(settings.id);
-    const { epoch } = of.primaryEpoch;
+    const { primaryEpoch } = of;
+    const { epoch } = primaryEpoch;
+    const { owner } = of.principal;
     const digest = INTERACTIVE.toString(10);
     if (id === undefined) {
       const refused = [settings.id?.toLowerCase() ?? "", NO_TAG, epoch, digest] as const;
-      return new WireAttempt(this.#parts, { ...of, exposed: null, announced: null, atRisk: null }, refused);
+      return new WireAttempt(
+        this.#parts,
+        { owner, primaryEpoch, exposed: null, announced: null, atRisk: null, contents: null },
+        refused,
+      );
     }
     let exposed: Exposed | null = null;
     let atRisk: string | null = null;
     try {
-      exposed = exposure.admitBegun(of.owner, settings.ack, valueIn(settings.atRisk));
+      exposed = exposure.admitBegun(owner, settings.ack, valueIn(settings.atRisk));
       ({ atRisk } = settings);
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
       // With the client's id it gets its receipt all the same, because it must not run twice.
       if (settings.id === null) return null;
     }
-    const tag = keys.receiptTag(of.owner, id);
+    const tag = keys.receiptTag(owner, id);
     const endsWithinMs = lifespanMs(config.totalTimeoutMs, "one_shot");
-    const announced = announcer.announce({ ...of, id, exposed }, { level, endsWithinMs });
-    return new WireAttempt(this.#parts, { ...of, exposed, announced, atRisk }, [id, tag, epoch, digest]);
+    const announced = announcer.announce({ owner, primaryEpoch, id, exposed }, { level, endsWithinMs });
+    const contents = ran === null ? null : this.#contents(of, settings, { id, ran });
+    const state = { owner, primaryEpoch, exposed, announced, atRisk, contents };
+    return new WireAttempt(this.#parts, state, [id, tag, epoch, digest]);
+  }
+
+  /** Null: they cannot be kept now, and the transaction runs without. */
+  #contents(
+    { principal, isRelayed }: SessionOwner,
+    { ack, keep }: Settings,
+    { id, ran }: { readonly id: TxnId; readonly ran: RecordedStatements },
+  ): WireContents | null {
+    const request = { id, form: "wire", isolation: "read committed", readOnly: false, ack } as const;
+    try {
+      const kept = this.#parts.keeper.begin({ ...request, keep: keep ?? undefined }, principal);
+      return kept === null ? null : new WireContents(kept, ran, isRelayed);
+    } catch (cause) {
+      if (cause instanceof HighwaterError) return null;
+      throw cause;
+    }
   }
 }
 
-interface AttemptState extends SessionOwner {
+interface AttemptState {
+  readonly owner: bigint;
+  readonly primaryEpoch: PrimaryEpoch;
+  /** Null: they are not kept. */
+  readonly contents: WireContents | null;
   readonly exposed: Exposed | null;
   readonly announced: Announced | null;
   readonly atRisk: string | null;
@@ -177,6 +218,24 @@ export class WireAttempt implements OwnAttempt {
     return atRisk === null || atRisk === this.#state.atRisk;
   }
 
+  get isKept(): boolean {
+    return this.#state.contents !== null;
+  }
+
+  /** Resolves when a tracker has its contents, or cannot keep them; null: they are not kept. */
+  whenKept(): Promise<boolean> | null {
+    return this.#state.contents?.kept.whenReached() ?? null;
+  }
+
+  /** The client has got the answer to its COMMIT, or nothing of it. */
+  answered(how: "yes" | "no"): void {
+    this.#state.contents?.kept.answerEnded(how);
+  }
+
+  written(facts: KeptFacts | null): void {
+    if (this.#state.contents !== null) this.#state.contents.facts = facts;
+  }
+
   withdraw(): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -191,6 +250,7 @@ export class WireAttempt implements OwnAttempt {
     if (!this.#isOver) {
       this.#isOver = true;
       announced?.position(offset);
+      this.#state.contents?.committed(announced, { epoch, offset });
       if (exposed !== null) {
         exposed.trace = trace;
         this.#parts.exposure.commit(exposed, epoch, offset);

@@ -1,15 +1,22 @@
 // One client's session: its two sockets, joined by the model. Owns backpressure in both directions
 // and the end of a session.
 import { type Socket } from "node:net";
-import { type Tracer } from "@highwater/service";
+import { type Principal, type Tracer } from "@highwater/service";
 import { errorResponse, noticeResponse, parameterStatus, type Report } from "../frames/build.ts";
 import { FrameError } from "../frames/scanner.ts";
 import { ClientLeg } from "../model/client-leg.ts";
 import { type Gate, HoldQueue } from "../model/hold-queue.ts";
-import { ACHIEVED_PARAMETER, AGE_PARAMETER, FLOOR_PARAMETER, TOKEN_PARAMETER } from "../model/holds.ts";
+import {
+  ACHIEVED_PARAMETER,
+  AGE_PARAMETER,
+  FLOOR_PARAMETER,
+  KEPT_PARAMETER,
+  TOKEN_PARAMETER,
+} from "../model/holds.ts";
 import { atLeast, type OwnMessages, type ReceiptValues, type Settings } from "../model/own.ts";
+import { type RecordedStatements } from "../model/recorder.ts";
 import { ServerLeg } from "../model/server-leg.ts";
-import { type Outside, SessionState, type TransactionStatus } from "../model/state.ts";
+import { type Keeping, type Outside, SessionState, type TransactionStatus } from "../model/state.ts";
 import { type Position, type Positions } from "../positions.ts";
 import { AfterWait, type Reader } from "./after-wait.ts";
 import { asOf, refuseShown } from "./durable-only.ts";
@@ -34,7 +41,10 @@ export interface SessionOptions {
   readonly positions: Positions;
   readonly attempts: WireAttempts;
   readonly own: OwnMessages;
-  readonly owner: bigint;
+  readonly principal: Principal;
+  readonly isRelayed: boolean;
+  /** How its transactions are kept; null: they cannot be. */
+  readonly keeping: Keeping | null;
   /** The key's minimum level; null: none. */
   readonly least: string | null;
   readonly metrics: WireMetrics;
@@ -87,8 +97,8 @@ export class WireSession {
     this.#options = options;
     const { client, server, outbox } = options;
     this.#lastActiveMs = options.nowMs();
-    const { reader, tracer, owner } = options;
-    this.#traces = new SessionTraces({ tracer, owner, node: this.node });
+    const { reader, tracer, principal } = options;
+    this.#traces = new SessionTraces({ tracer, owner: principal.owner, node: this.node });
     this.#metrics = new SessionMetrics(options);
     this.#reads = reader?.traces ?? null;
     this.#afterWait = reader === null ? null : this.#newAfterWait(reader);
@@ -124,7 +134,7 @@ export class WireSession {
           this.#queue.push(noticeResponse({ severity: "WARNING", code: "22023", message: fault }));
       },
       strictestLevel: () => this.#strictestLevel(),
-      attempt: () => this.#attempt(),
+      attempt: (ran) => this.#attempt(ran),
       admission: () => this.#slowdown.admission(),
       broken: (reason) => {
         this.#fail({ severity: "FATAL", code: "08P01", message: reason });
@@ -145,9 +155,9 @@ export class WireSession {
   }
 
   #newState(outside: Outside): SessionState {
-    const { own, least, levels, reader } = this.#options;
+    const { own, least, levels, reader, keeping } = this.#options;
     const place = { isReader: reader !== null, isAtReplica: this.replica !== null };
-    const state = new SessionState(this.#queue, { outside, own, least, ...place });
+    const state = new SessionState(this.#queue, { outside, own, least, keeping, ...place });
     state.settings = atLeast(state.settings, least, levels()).settings;
     return state;
   }
@@ -166,9 +176,9 @@ export class WireSession {
   }
 
   #newSlowdown(): Slowdown {
-    const { attempts, owner } = this.#options;
+    const { attempts, principal } = this.#options;
     return new Slowdown({
-      ask: () => attempts.admission(owner, this.#state.settings.atRisk),
+      ask: () => attempts.admission(principal.owner, this.#state.settings.atRisk),
       wait: (ms, callback) => attempts.slow(ms, callback),
       onEnd: () => {
         this.#unblock(() => {
@@ -298,11 +308,11 @@ export class WireSession {
     server.resume();
   }
 
-  #attempt(): WireAttempt | null {
-    const { attempts, owner, primaryEpoch, defaultLevel } = this.#options;
+  #attempt(ran: RecordedStatements | null): WireAttempt | null {
+    const { attempts, principal, isRelayed, primaryEpoch, defaultLevel } = this.#options;
     const { settings, mayHaveSet } = this.#state;
     const level = mayHaveSet ? this.#strictestLevel() : (settings.level ?? defaultLevel());
-    return attempts.begin({ owner, primaryEpoch }, settings, level);
+    return attempts.begin({ principal, isRelayed, primaryEpoch }, settings, { level, ran });
   }
 
   #strictestLevel(): string {
@@ -353,7 +363,12 @@ export class WireSession {
             if (attempt !== null) gate.say(parameterStatus(ACHIEVED_PARAMETER, isEarly ? "" : level));
             this.#traces.answered(gate, isEarly);
             if (isDurableOnly && position !== null) this.#sayFloor(gate, position, askedAtMs);
-            this.#open(gate);
+            const kept = isEarly ? attempt?.whenKept() : null;
+            if (kept == null) this.#open(gate);
+            else
+              void kept.then((isKept) => {
+                this.#openKept(gate, isKept);
+              });
           } else {
             gate.position ??= position;
             this.epochEnded();
@@ -362,6 +377,15 @@ export class WireSession {
       },
     });
     if (!this.#mustHold(gate)) this.#releaseInTime(gate, settings);
+  }
+
+  /** An answer at the commit point waits until a tracker has the contents, or its time is over. */
+  #openKept(gate: Gate, isKept: boolean): void {
+    if (this.#isClosed || gate.decision === "open") return;
+    gate.say(parameterStatus(KEPT_PARAMETER, isKept ? "on" : "off"));
+    this.#guarded(() => {
+      this.#open(gate);
+    });
   }
 
   /** Its key lets no commit be answered before it is durable. */
@@ -415,9 +439,9 @@ export class WireSession {
 
   /** What the next session must not fall behind, and how old this answer is at most. */
   #sayFloor(gate: Gate, position: Position, asOfMs: number | null): void {
-    const { attempts, owner, nowMs } = this.#options;
+    const { attempts, principal, nowMs } = this.#options;
     const age = asOfMs === null ? "" : String(Math.ceil(nowMs() - asOfMs));
-    gate.say(parameterStatus(FLOOR_PARAMETER, attempts.positionToken(owner, position)));
+    gate.say(parameterStatus(FLOOR_PARAMETER, attempts.positionToken(principal.owner, position)));
     gate.say(parameterStatus(AGE_PARAMETER, age));
   }
 
@@ -438,6 +462,8 @@ export class WireSession {
     this.#timers.get(gate)?.();
     this.#timers.delete(gate);
     this.#queue.open(gate);
+    // Behind another gate, it is not sent yet.
+    if (this.#queue.isEmpty) (gate.attempt as WireAttempt | null)?.answered("yes");
     this.#metrics.answered(gate);
     this.#reads?.opened(gate, false);
     if (this.#isServerGone) this.#serverGone();
@@ -481,8 +507,8 @@ export class WireSession {
     const { attempt, position } = gate;
     const state = this.#state;
     if (attempt !== null || position === null || gate !== state.lastCommit) return;
-    const { attempts, owner } = this.#options;
-    gate.say(parameterStatus(TOKEN_PARAMETER, attempts.positionToken(owner, position)));
+    const { attempts, principal } = this.#options;
+    gate.say(parameterStatus(TOKEN_PARAMETER, attempts.positionToken(principal.owner, position)));
     state.hasOldToken = true;
   }
 
@@ -529,8 +555,8 @@ export class WireSession {
   }
 
   async #judge(gates: readonly Gate[]): Promise<void> {
-    const { attempts, owner, primaryEpoch } = this.#options;
-    const verdicts = await judgeHeld(gates, { attempts, owner, epoch: primaryEpoch.epoch });
+    const { attempts, principal, primaryEpoch } = this.#options;
+    const verdicts = await judgeHeld(gates, { attempts, owner: principal.owner, epoch: primaryEpoch.epoch });
     for (const gate of gates) {
       if (gate.decision === "undecided") break;
       if (gate.decision === "open") continue;
@@ -581,6 +607,7 @@ export class WireSession {
     const { client } = this.#options;
     // Never inside a frame: the client would take the error for the rest of the frame.
     const isBetweenFrames = !this.#queue.isEmpty || this.#serverLeg.isBetweenFrames;
+    for (const { attempt } of this.#queue.gates) (attempt as WireAttempt | null)?.answered("no");
     this.#queue.clear();
     this.#isClosed = true;
     this.#toClient.flush();
