@@ -175,11 +175,8 @@ export class Gateway {
     this.callers = this.#makeCallers(config);
     this.services = this.#makeServices(config);
     const replicas = new Replicas({ ...shared, reads, interest: this.#interest });
-    this.wire = this.#makeWire(config, {
-      attempts: new WireAttempts(pipeline),
-      keeper: pipeline.keeper,
-      replicas,
-    });
+    const { keeper } = pipeline;
+    this.wire = this.#makeWire(config, { attempts: new WireAttempts(pipeline), keeper, replicas });
     this.#registerMetrics();
   }
 

@@ -78,10 +78,6 @@ export class Ran {
     this.#why ??= why;
   }
 
-  described(fields: readonly Field[]): void {
-    this.#text.fields = fields;
-  }
-
   /** `bytes[start..)` is a DataRow. */
   row(bytes: Buffer, start: number): void {
     if (this.#hasBinaryResult) this.spoil("binary_result");
@@ -90,9 +86,9 @@ export class Ran {
     this.#hash.update((this.#rows++ > 0 ? "," : "") + JSON.stringify(rowTexts(bytes, start)));
   }
 
-  /** `tag`: as the server sent it, with its counts. */
+  /** `tag`: as the server sent it, with its counts; INSERT also has a zero. */
   completed(tag: string): void {
-    const [, command = "", count] = /^(.*?)(?: \d+)?(?: (\d+))?$/.exec(tag) ?? [];
+    const [, command = "", count] = /^(.*?)(?: 0)?(?: (\d+))?$/.exec(tag) ?? [];
     const { fields } = this.#text;
     if (fields === null) this.spoil("undescribed_result");
     else if (fields.length > 0 && this.#hasBinaryResult) this.spoil("binary_result");

@@ -31,7 +31,7 @@ import { isFatal, OwnAnswers } from "./own-answers.ts";
 import { Progress } from "./progress.ts";
 import { Run } from "./run.ts";
 import { type SessionState, statusAt, type TransactionStatus } from "./state.ts";
-import { fieldsOf } from "./recorder.ts";
+import { fieldsOf, type Text } from "./recorder.ts";
 import { readTag, type Tag } from "./tags.ts";
 
 const HEADER_BYTES = 5;
@@ -108,12 +108,11 @@ export class ServerLeg implements FrameSink {
         break;
       case ROW_DESCRIPTION:
         this.#holds.begun();
-        if (head?.describes != null) head.describes.fields = fieldsOf(bytes, start);
-        else if (head?.message === "query") head.ran?.described(fieldsOf(bytes, start));
+        describe(head, () => fieldsOf(bytes, start));
         if (head?.message === "describe") expected.pop();
         break;
       case NO_DATA:
-        if (head?.describes != null) head.describes.fields = [];
+        describe(head, () => []);
         if (this.#popped(head, "describe")) return;
         break;
       case PARAMETERS:
@@ -400,6 +399,12 @@ export class ServerLeg implements FrameSink {
     this.#lastReady = Buffer.from(bytes.subarray(start, end));
     return true;
   }
+}
+
+/** Notes the columns of a result that is recorded. */
+function describe(head: Expected | undefined, fields: () => NonNullable<Text["fields"]>): void {
+  const text = head?.message === "query" ? head.ran?.text : head?.describes;
+  if (text != null) text.fields = fields();
 }
 
 function mayCommitInside(head: Expected | undefined): boolean {

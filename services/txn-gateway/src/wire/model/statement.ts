@@ -110,6 +110,7 @@ const SETTINGS: ReadonlyMap<string, readonly Setting[]> = new Map<string, readon
   ["read_ack", ["readsDurably"]],
   ["reads", ["readsDurably", "isDurableOnly"]],
   ["at_risk", ["atRisk"]],
+  ["keep", ["keep"]],
   ["id", ["id"]],
   // Read with every check of the read port, so it is never in doubt.
   ["after", []],
