@@ -175,8 +175,7 @@ export class Gateway {
     this.callers = this.#makeCallers(config);
     this.services = this.#makeServices(config);
     const replicas = new Replicas({ ...shared, reads, interest: this.#interest });
-    const { keeper } = pipeline;
-    this.wire = this.#makeWire(config, { attempts: new WireAttempts(pipeline), keeper, replicas });
+    this.wire = this.#makeWire(config, { attempts: new WireAttempts(pipeline), replicas });
     this.#registerMetrics();
   }
 
@@ -228,7 +227,7 @@ export class Gateway {
     });
   }
 
-  #makeWire(config: Config, parts: Pick<WireContext, "attempts" | "keeper" | "replicas">): Wire | null {
+  #makeWire(config: Config, parts: Pick<WireContext, "attempts" | "replicas">): Wire | null {
     if (config.pgPort === null && config.pgReadPort === null) return null;
     return new Wire({
       config,

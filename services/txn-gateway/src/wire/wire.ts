@@ -6,7 +6,6 @@ import { HighwaterError } from "@highwater/protocol";
 import { type Callers, isLogged, serverCertificate } from "@highwater/service";
 import { type WireStatements } from "@highwater/store";
 import { type Config } from "../config.ts";
-import { type Keeper } from "../contents/keeper.ts";
 import { type Deps } from "../deps.ts";
 import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { minimumOf } from "../txn/minimum.ts";
@@ -49,7 +48,6 @@ export interface WireContext {
   readonly positions: Positions;
   readonly rules: RequestRules;
   readonly attempts: WireAttempts;
-  readonly keeper: Keeper;
   readonly replicas: Replicas;
   readonly metrics: WireMetrics;
 }
@@ -371,7 +369,7 @@ export class Wire {
       metrics,
       principal: admitted.principal,
       isRelayed: admitted.relay !== null,
-      keeping: this.#parts.keeper.sessions(admitted.principal),
+      keeping: attempts.keeping(admitted.principal),
       least: minimumOf(admitted.principal, rules.levels),
       tracer: isReadPort ? undefined : deps.tracer,
       levels: () => rules.levels,

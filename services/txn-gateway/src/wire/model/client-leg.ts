@@ -469,7 +469,7 @@ export class ClientLeg implements FrameSink {
   }
 
   #expectQuery(statement: StatementInfo, ran: Ran | null): void {
-    if (ran === null && statement === UNSEEN_STATEMENT) this.#state.recorder?.incomplete();
+    if (ran === null && statement === UNSEEN_STATEMENT) this.#state.recorder?.unread();
     const info = this.#names.used(statement);
     const { kind, isLocking, changes } = info;
     if (info.dropsStatements) this.#state.forgetPrepared();
@@ -564,7 +564,7 @@ export class ClientLeg implements FrameSink {
   }
 
   #expectExecute(statement: StatementInfo, ran: Ran | null): void {
-    if (ran === null && statement === UNSEEN_STATEMENT) this.#state.recorder?.incomplete();
+    if (ran === null && statement === UNSEEN_STATEMENT) this.#state.recorder?.unread();
     const info = this.#names.used(statement);
     const { kind, isLocking, changes } = info;
     this.#noteChanges(info);

@@ -97,7 +97,7 @@ export class Ran {
     this.#result = { command, rowCount: Number(count ?? 0), digest };
   }
 
-  /** The text of which `keptResult` takes the digest. */
+  /** The same text as in `keptResult`. */
   #begin(fields: readonly Field[]): Hash {
     return createHash("sha256").update(`{"fields":${JSON.stringify(fields)},"rows":[`);
   }
@@ -116,7 +116,8 @@ export class Ran {
 export class Recorder {
   /** Of the contents of a transaction, and of the texts that the session has prepared. */
   readonly #mostBytes: number;
-  readonly #texts = new Map<string, Text>();
+  /** Null: the server may have one of two texts. */
+  readonly #texts = new Map<string, Text | null>();
   readonly #portals = new Map<string, Portal>();
   #textBytes = 0;
   #ran: Ran[] = [];
@@ -150,6 +151,12 @@ export class Recorder {
     const types = Array.from({ length: Math.max(0, count) }, (_, at) =>
       bytes.readUInt32BE(typesStart + 2 + 4 * at),
     );
+    const known = this.#texts.get(name);
+    if (name !== "" && known !== undefined) {
+      const isSame = known?.sql === sql && known.types.join() === types.join();
+      if (!isSame) this.#texts.set(name, null);
+      return;
+    }
     this.#forget(name);
     this.#textBytes += sql.length;
     // Without its text, a transaction that runs the statement is not kept.
@@ -208,6 +215,7 @@ export class Recorder {
 
   /** A simple Query. Null: it is not recorded. */
   query(sql: string, info: StatementInfo, keeps: boolean): Ran | null {
+    this.#renamed(info);
     const why = info.isSeveral ? "several_statements" : kindOf(info);
     if (info.isSeveral && ENDS.test(sql)) this.incomplete();
     return this.#add(new Ran({ sql, types: [], fields: NO_COLUMNS }, {}, { why }), sql, info, keeps);
@@ -217,6 +225,7 @@ export class Recorder {
   execute(bytes: Buffer, start: number, info: StatementInfo, keeps: boolean): Ran | null {
     const [name, limitStart] = stringAt(bytes, start + HEADER_BYTES);
     const portal = this.#portals.get(name);
+    this.#renamed(info);
     if (portal?.text == null) {
       this.incomplete();
       return null;
@@ -248,6 +257,24 @@ export class Recorder {
     }
     this.#ran.push(ran);
     return ran;
+  }
+
+  /** Statements and cursors of SQL share their names with those of the protocol. */
+  #renamed({ dropsStatements, names }: StatementInfo): void {
+    if (dropsStatements) this.#dropTexts();
+    if (names?.does === "declare" || names?.does === "anything") this.#portals.clear();
+  }
+
+  #dropTexts(): void {
+    this.#texts.clear();
+    this.#textBytes = 0;
+  }
+
+  /** What the server runs by a name is not known any more. */
+  unread(): void {
+    this.incomplete();
+    this.#dropTexts();
+    this.#portals.clear();
   }
 
   /** It has run what cannot be recorded, so its contents are not kept. */

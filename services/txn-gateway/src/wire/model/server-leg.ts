@@ -40,6 +40,9 @@ const WHOLE_TYPES = "CZEKSNA123tnsIGHWV";
 const ANYTIME = new Set([NOTICE, NOTIFICATION, PARAMETER]);
 const PROMOTED = "in_hot_standby\0off\0";
 
+/** The name of a cursor or a statement is taken: the server keeps the first. */
+const TAKEN = new Set(["42P03", "42P05"]);
+
 /** Statements that cannot commit before they end. */
 const ENDS_WHOLE = new Set(["read", "checkable", "data", "commit", "begin", "rollback", "copy"]);
 
@@ -107,9 +110,7 @@ export class ServerLeg implements FrameSink {
         if (this.#popped(head, "close")) return;
         break;
       case ROW_DESCRIPTION:
-        this.#holds.begun();
-        describe(head, () => fieldsOf(bytes, start));
-        if (head?.message === "describe") expected.pop();
+        this.#described(head, bytes, start);
         break;
       case NO_DATA:
         describe(head, () => []);
@@ -194,6 +195,12 @@ export class ServerLeg implements FrameSink {
     // A row counts itself.
     if (!isFirst || (type !== ROW && type !== COPY_DATA)) this.#holds.grown(end - start);
     this.#run.add(bytes, start, end);
+  }
+
+  #described(head: Expected | undefined, bytes: Buffer, start: number): void {
+    this.#holds.begun();
+    describe(head, () => fieldsOf(bytes, start));
+    if (head?.message === "describe") this.#state.expected.pop();
   }
 
   /** True: the client did not ask for this answer. */
@@ -337,6 +344,7 @@ export class ServerLeg implements FrameSink {
     if (head?.changes != null) this.#state.doubt(head.changes);
     const sqlstate = reportField(bytes, start, end, "C");
     this.#holds.failed(sqlstate);
+    if (TAKEN.has(sqlstate)) this.#state.recorder?.unread();
     this.#options.onStatement(sqlstate);
     // The transaction is rolled back, but a procedure may have committed before that.
     this.#progress.hasWritten = !this.#progress.isInBlock && mayCommitInside(head);

@@ -31,6 +31,7 @@ import { type OwnAttempt } from "../model/attempt.ts";
 import { type Report } from "../frames/build.ts";
 import { type KeptFacts, type ReceiptValues, type Settings } from "../model/own.ts";
 import { type RecordedStatements } from "../model/recorder.ts";
+import { type Keeping } from "../model/state.ts";
 import { type Position } from "../positions.ts";
 
 export interface WireAttemptContext {
@@ -87,6 +88,11 @@ export class WireAttempts {
       const code = cause.code === "invalid_request" ? "22023" : "53400";
       return { severity: "ERROR", code, message, hint: REFUSED_HINT };
     }
+  }
+
+  /** How sessions of the principal are kept; null: nothing can be kept. */
+  keeping(principal: Principal): Keeping | null {
+    return this.#parts.keeper.sessions(principal);
   }
 
   /** The token of a commit without a receipt. */
