@@ -78,7 +78,7 @@ const YOUR_SERVERS: readonly Command[] = [
     does: "check the servers of a topology against the needs of promises",
     args: "[TOPOLOGY]",
     notes: [
-      "Logs in to every node as the services do, and changes nothing. Without TOPOLOGY it takes HIGHWATER_TOPOLOGY. It also reads HIGHWATER_AUTHORITY, GATEWAY_POOL_SIZE and GATEWAY_ROLE_POOL_SIZE, so run it with the services' environment.",
+      "Logs in to every node as the services do, and changes nothing. Without TOPOLOGY it takes HIGHWATER_TOPOLOGY. It also reads HIGHWATER_AUTHORITY, HIGHWATER_REPLAY_HOLD_MS, GATEWAY_POOL_SIZE and GATEWAY_ROLE_POOL_SIZE, so run it with the services' environment.",
       "A danger means that promises may break, or are never kept. A warning means that something else may stop working. A note is for information.",
     ],
     page: GUIDE,

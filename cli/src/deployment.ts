@@ -5,6 +5,7 @@ import { type TrackerCaller } from "@highwater/durability-tracker/failover";
 import { type Topology } from "@highwater/protocol";
 import { operatorHere } from "@highwater/runtime/operator";
 import {
+  DEPLOYMENT_SETTINGS,
   Faults,
   internalCredential,
   parseTopology,
@@ -34,6 +35,18 @@ export function topologyOf(path: string | null, env: Call["env"]): Topology {
   } catch (cause) {
     throw cause instanceof Faults ? badInput(...cause.faults) : cause;
   }
+}
+
+const HOLD = { replayHoldMs: DEPLOYMENT_SETTINGS.replayHoldMs } as const;
+
+/** By how much a failover may take longer. Null: the services hold no writes. Errors: Refusal. */
+export function replayHoldOf(env: Call["env"]): { readonly ms: number; readonly says: string } | null {
+  const { values, faults } = readSettings(HOLD, env, (path) => readFileSync(path, "utf8"));
+  if (faults.length > 0) throw badInput(...faults);
+  const ms = values.replayHoldMs;
+  if (ms === 0) return null;
+  const says = `HIGHWATER_REPLAY_HOLD_MS is ${String(ms)}: a failover takes up to ${String(ms / 1_000)} s more, in which writes wait for lost transactions to be brought back`;
+  return { ms, says };
 }
 
 const SETTINGS = {

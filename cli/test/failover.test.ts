@@ -71,7 +71,10 @@ describe("a failover by hand", () => {
     assert.deepEqual([preview.epoch.primary, only?.node, only?.promises], [EAST, WEST, []]);
     assert.deepEqual([...(only?.ids ?? [])].sort(), late.map(({ body }) => body.id).sort());
     assert.ok(BigInt(only?.bytes ?? 0) > 0n);
-    const text = await highwater(["failover", "preview"], { env });
+    const text = await highwater(["failover", "preview"], {
+      env: { ...env, HIGHWATER_REPLAY_HOLD_MS: "2500" },
+    });
+    assert.match(text.out, /^HIGHWATER_REPLAY_HOLD_MS is 2500: a failover takes up to 2\.5 s more/m);
     assert.match(
       text.out,
       /^us-east is the primary, in epoch 1 .*\n.*\n +node .*\n +us-west +\d+ +\d+ bytes +3 +none/,

@@ -28,7 +28,7 @@ export const FAILOVER: readonly Command[] = [
     name: "failover preview",
     does: "show what the loss of the primary would cost now, as trackers know it",
     notes: [
-      "Asks trackers alone, so it needs no database: for each replica that they have counted, the transactions that its promotion would lose, and the promises that it would break. The key needs the scopes read and admin.",
+      "Asks trackers alone, so it needs no database: for each replica that they have counted, the transactions that its promotion would lose, and the promises that it would break. The key needs the scopes read and admin. If HIGHWATER_REPLAY_HOLD_MS is set here as it is for the services, it also says by how much a failover may take longer.",
       "Before you promote a node, ask every node: highwater failover candidate.",
     ],
     page: "guide/failover-candidate.md",

@@ -346,8 +346,11 @@ function clocks(answered: readonly Answered[]): Finding[] {
     );
 }
 
-function settings({ topology, authorityFaults }: Deployment): Finding[] {
+function settings({ topology, authorityFaults, replayHold }: Deployment): Finding[] {
   return [
+    ...(replayHold === null
+      ? []
+      : [about(null, { severity: "note", check: "replay_hold", says: replayHold, change: null })]),
     ...authorityFaults.map((says) =>
       about(null, { severity: "danger", check: "authority", says, change: null }),
     ),

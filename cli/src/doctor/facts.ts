@@ -13,6 +13,8 @@ export interface Deployment {
   /** Faults of the variables that name the authority, and of levels that do not go with it. */
   readonly authorityFaults: readonly string[];
   readonly isLease: boolean;
+  /** What the replay hold costs; null: the services hold no writes. */
+  readonly replayHold: string | null;
 }
 
 export interface NodeFacts {

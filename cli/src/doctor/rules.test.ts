@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type NodeReport } from "@highwater/authority";
 import { DEFAULT_LEVELS, type NodeSpec, type Offset } from "@highwater/protocol";
+import { replayHoldOf } from "../deployment.ts";
 import { judgeDeployment } from "./deployment-rules.ts";
 import { type Deployment, type Finding, type Server, type Stream } from "./facts.ts";
 import { judgeServers } from "./server-rules.ts";
@@ -119,6 +120,7 @@ function findings(
     sessionsOfGateway: 34,
     authorityFaults: [],
     isLease: false,
+    replayHold: null,
     ...more,
   };
   return [...judgeDeployment(deployment), ...judgeServers(deployment)];
@@ -129,6 +131,13 @@ const briefly = (all: readonly Finding[]): string[] =>
 
 test("nothing is said of a healthy deployment", () => {
   assert.deepEqual(findings({}), []);
+});
+
+test("a replay hold is said as a part of the failover time", () => {
+  const replayHold = replayHoldOf({ HIGHWATER_REPLAY_HOLD_MS: "2500" })?.says ?? null;
+  const [only, ...others] = findings({}, { replayHold });
+  assert.deepEqual([only?.severity, only?.check, others], ["note", "replay_hold", []]);
+  assert.match(only?.says ?? "", /takes up to 2\.5 s more/);
 });
 
 const WEST_TWICE = [stream(), stream({ session: "2/1" })];

@@ -4,7 +4,7 @@ import { leaseFaults } from "@highwater/durability-tracker/config";
 import { realClock } from "@highwater/runtime";
 import { POSTGRES_DEFAULTS } from "@highwater/store";
 import { type Call } from "../command.ts";
-import { topologyOf } from "../deployment.ts";
+import { replayHoldOf, topologyOf } from "../deployment.ts";
 import { badInput, EXIT_BAD_INPUT, EXIT_REFUSED } from "../refusal.ts";
 import { askNodes } from "./ask.ts";
 import { judgeDeployment } from "./deployment-rules.ts";
@@ -32,6 +32,7 @@ export async function run({ given, env, print }: Call): Promise<number> {
       HELPERS_OF_GATEWAY,
     authorityFaults: [...authority.faults, ...leaseFaults(authority.settings, topology.levels)],
     isLease: authority.settings.kind === "lease",
+    replayHold: replayHoldOf(env)?.says ?? null,
   };
   const findings = [...judgeDeployment(deployment), ...judgeServers(deployment)].sort(
     (a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity),

@@ -11,7 +11,7 @@ import {
 } from "@highwater/durability-tracker/failover";
 import { type EpochRecord, type Offset } from "@highwater/protocol";
 import { type Call } from "../command.ts";
-import { type Trackers, trackersOf } from "../deployment.ts";
+import { replayHoldOf, type Trackers, trackersOf } from "../deployment.ts";
 import { badInput, EXIT_REFUSED, Refusal } from "../refusal.ts";
 import { asTable } from "../table.ts";
 
@@ -28,6 +28,8 @@ interface Preview {
   readonly epoch: { readonly id: string; readonly seq: number; readonly primary: string };
   /** The highest offset of the epoch that a tracker knows. */
   readonly end: string | null;
+  /** By how much writes may wait longer behind the promotion, by HIGHWATER_REPLAY_HOLD_MS. */
+  readonly replayHoldMs: number;
   /** Most advanced first. */
   readonly candidates: readonly Candidate[];
   readonly trackers: readonly {
@@ -44,13 +46,17 @@ export async function run(call: Call): Promise<number> {
   const list = given.whole("list", { fallback: 0, min: 0, max: MAX_IDS });
   const trackers = trackersOf(call);
   if (trackers.urls.length === 0) throw badInput("no tracker: set HIGHWATER_TRACKERS, or give --tracker");
-  const preview = await previewFailover(trackers, list);
-  print(given.flag("json") ? JSON.stringify(preview, null, 2) : asText(preview));
+  const hold = replayHoldOf(call.env);
+  const preview = { ...(await previewFailover(trackers, list)), replayHoldMs: hold?.ms ?? 0 };
+  print(given.flag("json") ? JSON.stringify(preview, null, 2) : asText(preview, hold?.says ?? null));
   return 0;
 }
 
 /** Errors: Refusal, if no tracker can say. */
-async function previewFailover({ urls, caller }: Trackers, list: number): Promise<Preview> {
+async function previewFailover(
+  { urls, caller }: Trackers,
+  list: number,
+): Promise<Omit<Preview, "replayHoldMs">> {
   const memories = await askMemories(urls, caller);
   const current = newestOf(memories);
   if (current === null) throw new Refusal(memories.map(whyUseless), EXIT_REFUSED);
@@ -119,7 +125,7 @@ function previewsOf(answers: readonly TrackerPreviews[]): FailoverPreview[] {
 
 const HEAD = ["node", "flushed", "log lost", "transactions lost", "promises broken"];
 
-function asText({ epoch, candidates, trackers }: Preview): string {
+function asText({ epoch, candidates, trackers }: Preview, hold: string | null): string {
   const rows = candidates.map(({ node, offset, bytes, transactions, complete, promises }) => [
     node,
     offset,
@@ -140,6 +146,7 @@ function asText({ epoch, candidates, trackers }: Preview): string {
     ...table,
     ...ids,
     "",
+    ...(hold === null ? [] : [`${hold}.`]),
     ...trackers.map(
       ({ tracker, reason, follows, undecided }) =>
         `${tracker}: ${reason ?? (follows ? `${String(undecided)} announced transactions of unknown end` : "follows another epoch")}`,
