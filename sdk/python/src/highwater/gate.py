@@ -50,6 +50,7 @@ State: TypeAlias = Literal["pending", "lost", "unknown", "durable"]
 T = TypeVar("T")
 
 _TIMEOUT: Final = 10.0
+_LOSSES_MAX: Final = 1_000
 _STATUS: Final[Mapping[State, int]] = {"durable": 200, "pending": 202, "unknown": 404, "lost": 409}
 #: SQLSTATEs that say nothing of what is stored, as gateways have it. Every other error of a
 #: statement may rest on a row that a failover discards.
@@ -68,7 +69,8 @@ class GateStatus:
     status: int
     """HTTP status: 200 durable, 202 pending, 409 lost, 404 unknown."""
     body: Mapping[str, str]
-    """`state` and `receipt`, and nothing else."""
+    """`state` and `receipt`. With `lost` also `redo`, who does it again: `service`, so the request must
+    not be sent again, or `caller`. Absent while that is not known."""
 
 
 class OutputGate:
@@ -76,7 +78,8 @@ class OutputGate:
 
     The gate rolls back interactive transactions that a handler leaves open before it waits. When
     the time is over it answers 202, and when something was lost 409, with a JSON object of `state`
-    and `receipt` in place of the response. `state` is `pending`, `lost` or `unknown`. If the head
+    and `receipt` in place of the response. `state` is `pending`, `lost` or `unknown`; with `lost`, `redo` says who does
+    it again. If the head
     of a stream has left, the gate ends the response with an error instead, and the server cuts the
     connection. Add it as the outermost middleware.
 
@@ -170,7 +173,12 @@ async def receipt_status(
         state = "unknown"
     elif "pending" in states:
         state = "pending"
-    return GateStatus(_STATUS[state], {"state": state, "receipt": receipt})
+    body = {"state": state, "receipt": receipt}
+    if state == "lost" and any(isinstance(each, Verdict) and each.redo for each in verdicts):
+        body["redo"] = "service"
+    elif state == "lost" and "pending" not in states:
+        body["redo"] = "caller"
+    return GateStatus(_STATUS[state], body)
 
 
 class _Scope:
@@ -184,7 +192,10 @@ class _Scope:
         self._lock = threading.Lock()
         self._opened: list[BaseInteractive[Any]] = []
         self._is_unknown = False
+        self.receipt = ""
         self._is_lost = False
+        self.redo: Literal["service", "caller"] | None = None
+        """Who does again what was lost; None while that is not known."""
 
     def add(self, held: str | BasePromise) -> None:
         self._session._remember(self._hw.promise(held) if isinstance(held, str) else held)
@@ -215,20 +226,24 @@ class _Scope:
         """Rolls back what is open, and waits until all that the request has seen is durable."""
         until = monotonic() + timeout
         await self._end_opened(until)
-        try:
-            with self._session._forgetting() as entries:
-                await self._wait(entries, max(0.0, until - monotonic()))
-        except (TransactionLostError, PromiseBrokenError):
-            self._is_lost = True
-        except HighwaterError:
-            return "lost" if self._is_lost else "unknown" if self._is_unknown else "pending"
+        self.receipt = self._session.token
+        # The session forgets what is lost, and the others say who does them again.
+        for _ in range(_LOSSES_MAX):
+            try:
+                with self._session._forgetting() as entries:
+                    await self._wait(entries, max(0.0, until - monotonic()))
+                break
+            except (TransactionLostError, PromiseBrokenError) as error:
+                self._is_lost = True
+                self.redo = self.redo or error.redo
+            except HighwaterError:
+                if not self._is_lost:
+                    self.receipt = self._session.token
+                return "lost" if self._is_lost else "unknown" if self._is_unknown else "pending"
         if self._is_lost:
+            self.redo = self.redo or "caller"
             return "lost"
         return "unknown" if self._is_unknown else "durable"
-
-    @property
-    def receipt(self) -> str:
-        return self._session.token
 
     async def _wait(self, entries: Sequence[PendingPromise], timeout: float) -> None:
         """Waits on this loop, also for the client of threads, without a thread for each wait."""
@@ -321,7 +336,10 @@ class _HeldResponse:
         headers = {"content-type": "application/json", "cache-control": "no-store"}
         if state != "lost":
             headers["retry-after"] = "1"
-        body = json.dumps({"state": state, "receipt": self._scope.receipt}).encode()
+        said = {"state": state, "receipt": self._scope.receipt}
+        if state == "lost" and self._scope.redo is not None:
+            said["redo"] = self._scope.redo
+        body = json.dumps(said).encode()
         fields = {**self._headers, **headers, "content-length": str(len(body))}
         pairs = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in fields.items()]
         await self._send({"type": "http.response.start", "status": 409 if state == "lost" else 202, "headers": pairs})

@@ -101,6 +101,11 @@ def build(world: World, hw: Any, **options: Any) -> Any:
         yield hw.transaction(STATEMENT, read_only=True)
         return Response("done", 201, headers=SECRET)
 
+    def twice(hw: Any) -> Any:
+        yield hw.transaction(STATEMENT)
+        yield hw.transaction(STATEMENT)
+        return Response("done")
+
     def fail(hw: Any) -> Any:
         yield hw.transaction(STATEMENT)
         raise HTTPException(404, "there is no such order")
@@ -159,7 +164,7 @@ def build(world: World, hw: Any, **options: Any) -> Any:
         "redirect": redirect,
         "refuse": refuse,
     }
-    routes |= {"open": open_one, "pass": passing, "other": other, "nothing": nothing}
+    routes |= {"twice": twice, "open": open_one, "pass": passing, "other": other, "nothing": nothing}
     for name, body in routes.items():
         route(f"/{name}", body)
     return OutputGate(app, own, **{"timeout": 20, **options})
@@ -240,7 +245,33 @@ async def test_a_409_if_something_is_lost(world: World) -> None:
     await answer.whole()
     assert answer.status == 409
     assert not answer.headers.keys() & SECRET.keys()
-    assert json.loads(answer.body)["state"] == "lost"
+    body = json.loads(answer.body)
+    assert (body["state"], body["redo"]) == ("lost", "caller")
+
+
+async def test_a_409_says_service_if_any_that_is_lost_comes_back(world: World) -> None:
+    ids: list[str] = []
+    fake = await world.service(
+        transaction=lambda request, number: ids.append(request["id"]) or committed(request, offset=70 + number),
+        verdicts=lambda request, _: ok(
+            {
+                "verdicts": [
+                    verdict_of(each, "lost") | ({"redo": "service"} if each == token(E1, 72, ids[1]) else {})
+                    for each in request["tokens"]
+                ],
+                "marks": None,
+            }
+        ),
+    )
+    hw = world.client(fake)
+    answer = Answer(build(world, hw), "/twice")
+    await fake.streaming()
+    fake.epochs(epoch(E1), epoch(E2, previous=E1, fork=50, start=60))
+    await answer.whole()
+    body = json.loads(answer.body)
+    assert (body["state"], body["redo"]) == ("lost", "service")
+    own = hw if world.is_async else hw.target
+    assert (await receipt_status(own, body["receipt"])).body["redo"] == "service"
 
 
 async def test_errors_and_redirects_are_held(world: World) -> None:

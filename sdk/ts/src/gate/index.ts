@@ -40,6 +40,11 @@ export interface GateState {
   readonly state: "pending" | "lost" | "unknown" | "durable";
   /** Names everything that the request committed or read, for `OutputGate.status`. */
   readonly receipt: string;
+  /**
+   * With `lost`: who does it again. `service`: a transaction has the policy `onLost`, so the request
+   * must not be sent again. `caller`: none has. Absent: not known yet.
+   */
+  readonly redo?: "service" | "caller";
 }
 
 /** What `OutputGate.status` answers. */
@@ -177,7 +182,11 @@ export class OutputGate {
       .session()
       .resume(receipt, { ...options, ...(level !== undefined && { level }) });
     const states = new Set<string>(verdicts.map(({ verdict }) => verdict));
-    if (states.has("lost") || states.has("broken")) return { status: 409, body: { state: "lost", receipt } };
+    if (states.has("lost") || states.has("broken")) {
+      const isServed = verdicts.some((each) => "redo" in each);
+      const redo = isServed ? "service" : states.has("pending") ? undefined : "caller";
+      return { status: 409, body: { state: "lost", receipt, ...(redo && { redo }) } };
+    }
     if (states.has("unknown") || states.has("expired"))
       return { status: 404, body: { state: "unknown", receipt } };
     if (states.has("pending")) return { status: 202, body: { state: "pending", receipt } };
@@ -205,8 +214,8 @@ export class OutputGate {
     return scope.settle({ ...(level !== undefined && { level }), timeoutMs, signal });
   }
 
-  #answer({ state, receipt }: Refusal): { status: number; headers: Record<string, string>; body: string } {
-    const isLost = state === "lost";
+  #answer(refusal: Refusal): { status: number; headers: Record<string, string>; body: string } {
+    const isLost = refusal.state === "lost";
     return {
       status: isLost ? 409 : 202,
       headers: {
@@ -215,7 +224,7 @@ export class OutputGate {
         "cache-control": "no-store",
         ...(!isLost && { "retry-after": RETRY_AFTER_S }),
       },
-      body: JSON.stringify({ state, receipt } satisfies GateState),
+      body: JSON.stringify(refusal satisfies GateState),
     };
   }
 }

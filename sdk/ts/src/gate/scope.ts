@@ -19,6 +19,8 @@ export interface Refusal {
   readonly state: "pending" | "lost" | "unknown";
   /** Names everything that the request committed or read, for `OutputGate.status`. */
   readonly receipt: string;
+  /** With `lost`: who does it again. Absent while that is not known. */
+  readonly redo?: "service" | "caller";
 }
 
 /** Something that may be held, or the promise of it. */
@@ -39,6 +41,7 @@ export interface Opened {
  * statement may rest on a row that a failover discards.
  */
 const NOT_OF_DATA = /^(?:08|0A|25|53|54|57|58|F0|XX)|^42601$/;
+const LOSSES_MAX = 1_000;
 const OF_DATA = /^(?:constraint_violation|statement_failed)$/;
 
 export class Scope {
@@ -51,6 +54,8 @@ export class Scope {
   readonly #held = new Set<Promise<unknown>>();
   #isUnknown = false;
   #isLost = false;
+  /** The service brings back what was lost. */
+  #isServed = false;
 
   constructor(hw: Highwater, session: Session, floor: Floor) {
     this.#hw = hw;
@@ -88,8 +93,8 @@ export class Scope {
       return;
     }
     if (isOfCommit) {
-      if (isLoss(cause)) this.#isLost = true;
-      else if (cause.outcome !== "not_applied") this.#isUnknown = true;
+      if (this.#lost(cause)) return;
+      if (cause.outcome !== "not_applied") this.#isUnknown = true;
     }
     if (cause.evidence) this.add(cause.evidence.token);
     else if (cause.code === "durability_timeout" && cause.token !== undefined) this.add(cause.token);
@@ -110,18 +115,30 @@ export class Scope {
     const leftMs = (): number => Math.max(0, untilMs - performance.now());
     await this.#endOpened(leftMs);
     await this.#awaitHeld(leftMs);
-    try {
-      await this.#session.durable({ ...options, timeoutMs: leftMs() });
-    } catch (cause) {
-      if (isLoss(cause)) this.#isLost = true;
-      else return this.#refusal(this.#isLost ? "lost" : this.#isUnknown ? "unknown" : "pending");
-    }
-    if (this.#isLost) return this.#refusal("lost");
+    const receipt = this.#session.token;
+    // The session forgets what is lost, and the others say who does them again.
+    for (let left = LOSSES_MAX, isOver = false; !isOver && left > 0; left--)
+      try {
+        await this.#session.durable({ ...options, timeoutMs: leftMs() });
+        isOver = true;
+      } catch (cause) {
+        if (this.#lost(cause)) continue;
+        if (this.#isLost) return this.#refusal("lost", receipt);
+        return this.#refusal(this.#isUnknown ? "unknown" : "pending");
+      }
+    if (this.#isLost) return { redo: "caller", ...this.#refusal("lost", receipt) };
     return this.#isUnknown ? this.#refusal("unknown") : undefined;
   }
 
-  #refusal(state: Refusal["state"]): Refusal {
-    return { state, receipt: this.#session.token };
+  #refusal(state: Refusal["state"], receipt = this.#session.token): Refusal {
+    return { state, receipt, ...(this.#isServed && { redo: "service" }) };
+  }
+
+  #lost(cause: unknown): boolean {
+    if (!isLoss(cause)) return false;
+    this.#isLost = true;
+    this.#isServed ||= (cause as HighwaterError).redo === "service";
+    return true;
   }
 
   async #awaitHeld(leftMs: () => number): Promise<void> {

@@ -5,7 +5,7 @@ import { describe, it, type TestContext } from "node:test";
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
 import { type FakeServer, type LiveScript, token } from "@highwater/conformance/fake";
 import { type Highwater, sql } from "../../src/index.ts";
-import { type GateOptions, OutputGate } from "../../src/gate/index.ts";
+import { type GateOptions, type GateState, OutputGate } from "../../src/gate/index.ts";
 import { client, FAILOVER, service, streaming } from "../client-support.ts";
 import { ask, HOSTS, type Reply, type Routes } from "./hosts.ts";
 
@@ -113,7 +113,30 @@ for (const [name, serve] of Object.entries(HOSTS))
       const response = await answer;
       assert.equal(response.status, 409);
       assert.equal(response.headers.get("x-secret"), null);
-      assert.equal(((await response.json()) as { state: string }).state, "lost");
+      const { state, redo } = (await response.json()) as GateState;
+      assert.deepEqual([state, redo], ["lost", "caller"]);
+    });
+
+    it("says that the service does it again if that is so of any that is lost", async (context) => {
+      const lost = { 70: "lost", 80: { verdict: "lost", redo: "service" } } as const;
+      const { fake, hw, gate } = await stage(context, { verdicts: { ok: { byOffset: lost } } });
+      const routes: Routes = {
+        write: async () => {
+          for (const offset of [70, 80]) {
+            fake.follow({ transactions: { ok: { offset } } });
+            await hw.transaction(statement);
+          }
+          return done();
+        },
+      };
+      const url = await serve(context, gate, routes);
+      const answer = ask(`${url}/write`);
+      await streaming(fake);
+      fake.epochs(FAILOVER);
+      const { state, redo, receipt } = (await (await answer).json()) as GateState;
+      assert.deepEqual([state, redo], ["lost", "service"]);
+      const { status, body } = await gate.status(receipt);
+      assert.deepEqual([status, body.redo], [409, "service"]);
     });
 
     it("holds errors, and waits for what a refusal rests on", async (context) => {
