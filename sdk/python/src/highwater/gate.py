@@ -69,8 +69,8 @@ class GateStatus:
     status: int
     """HTTP status: 200 durable, 202 pending, 409 lost, 404 unknown."""
     body: Mapping[str, str]
-    """`state` and `receipt`. With `lost` also `redo`, who does it again: `service`, so the request must
-    not be sent again, or `caller`. Absent while that is not known."""
+    """`state` and `receipt`. With `lost` also `redo`, who does it again: `service`, so the request
+    must not be sent again, or `caller`. Absent while that is not known."""
 
 
 class OutputGate:
@@ -78,10 +78,9 @@ class OutputGate:
 
     The gate rolls back interactive transactions that a handler leaves open before it waits. When
     the time is over it answers 202, and when something was lost 409, with a JSON object of `state`
-    and `receipt` in place of the response. `state` is `pending`, `lost` or `unknown`; with `lost`, `redo` says who does
-    it again. If the head
-    of a stream has left, the gate ends the response with an error instead, and the server cuts the
-    connection. Add it as the outermost middleware.
+    and `receipt` in place of the response. `state` is `pending`, `lost` or `unknown`; with `lost`,
+    `redo` says who does it again. If the head of a stream has left, the gate ends the response with
+    an error instead, and the server cuts the connection. Add it as the outermost middleware.
 
     Args:
         app: Application.

@@ -251,8 +251,13 @@ async def test_a_409_if_something_is_lost(world: World) -> None:
 
 async def test_a_409_says_service_if_any_that_is_lost_comes_back(world: World) -> None:
     ids: list[str] = []
+
+    def commit(request: Json, number: int) -> Any:
+        ids.append(request["id"])
+        return committed(request, offset=70 + number)
+
     fake = await world.service(
-        transaction=lambda request, number: ids.append(request["id"]) or committed(request, offset=70 + number),
+        transaction=commit,
         verdicts=lambda request, _: ok(
             {
                 "verdicts": [

@@ -41,8 +41,8 @@ export interface GateState {
   /** Names everything that the request committed or read, for `OutputGate.status`. */
   readonly receipt: string;
   /**
-   * With `lost`: who does it again. `service`: a transaction has the policy `onLost`, so the request
-   * must not be sent again. `caller`: none has. Absent: not known yet.
+   * With `lost`: who does it again. `service`: a transaction has the policy `onLost`, so the
+   * request must not be sent again. `caller`: none has. Absent: not known yet.
    */
   readonly redo?: "service" | "caller";
 }
