@@ -339,8 +339,8 @@ test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PRISMA) $(NEXT) $(SITE) $(PROMETHEUS) $
 .PHONY: test-cockroach
 test-cockroach: $(STAMP) ## Test the CockroachDB adapter, and failovers under gateways and trackers, on its stand-in or on two clusters (HIGHWATER_COCKROACH_URL=… HIGHWATER_COCKROACH_STANDBY_URL=…)
 	HIGHWATER_COCKROACH_URL="$(HIGHWATER_COCKROACH_URL)" HIGHWATER_COCKROACH_STANDBY_URL="$(HIGHWATER_COCKROACH_STANDBY_URL)" \
-	  $(NODE) scripts/run-tests.ts --concurrency 1 packages/store/test/cockroach.slow.test.ts \
-	  services/txn-gateway/test/integration/met-by-commit.test.ts \
+	  $(NODE) scripts/run-tests.ts --concurrency 1 services/txn-gateway/test/integration/met-by-commit.test.ts \
+	  packages/store/test/cockroach.slow.test.ts \
 	  services/durability-tracker/test/integration/cockroach.slow.test.ts
 
 # Types first: a test of the guide finds mypy's cache filled.
