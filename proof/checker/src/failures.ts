@@ -48,4 +48,18 @@ export class Excuses {
     }
     return null;
   }
+
+  /**
+   * A change up to that time that kept nothing, and that the attempt's history continues from.
+   * Trackers that are cut off still follow the other history until they learn of it, and may find
+   * that what commits here is lost.
+   */
+  gaveUpOthers(attempt: EpochId | null, untilMs: number): boolean {
+    const { epochs, failures } = this.#history;
+    return failures.some((failure) => {
+      const ledTo = this.#ledTo.get(failure) ?? null;
+      const isBefore = failure.atMs <= untilMs && failure.kept.length === 0;
+      return isBefore && attempt !== null && ledTo !== null && epochs.contains(attempt, ledTo);
+    });
+  }
 }

@@ -13,6 +13,7 @@ export interface Violation {
 export type Ambiguity =
   /** Broken without a record of durability: only its tracker knew the mark. */
   | "broken_without_report"
+  | "lost_to_a_tracker_that_was_cut_off"
   | "broken_without_token"
   /** Its token names only a position, in an epoch that has ended. */
   | "unknown_without_receipt"

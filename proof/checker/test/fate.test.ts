@@ -109,6 +109,27 @@ test("a failure that the transaction's epoch came out of explains nothing", () =
   assertGood(history(specs, { epochs }, [early, failure(50, [], { node: "c" })]));
 });
 
+test("broken everywhere, in a history that an operator went back to, is counted, not judged", () => {
+  const epochs = [epoch("e1", null), epoch("e2", "e1", { node: "b" })];
+  const commit = { does: write, epoch: "e2", at: [30, 35] as const };
+  const of = (final: "broken" | readonly ["lost", "broken", "lost"]): Parameters<typeof history>[0] => ({
+    before: { does: [read("y")], shows: [[]] },
+    t: { ...commit, final, ...(final === "broken" && { receipt: "commit" as const }) },
+  });
+  const back = failure(20, [], { node: "b" });
+  const current = { ...there, epochs };
+  const records = history(of("broken"), current, [back]);
+  assertGood(records);
+  assert.deepEqual(check(records).ambiguous, { lost_to_a_tracker_that_was_cut_off: 3 });
+  // Not if the change had kept something, came later, or the word is not that it came back.
+  for (const other of [failure(20, ["global"], { node: "b" }), failure(2_000_000, [], { node: "b" })])
+    assertViolates(history(of("broken"), current, [other]), "fate.promise-broken");
+  assertViolates(
+    history(of(["lost", "broken", "lost"]), { lists: {}, epochs }, [back]),
+    "fate.promise-broken",
+  );
+});
+
 test("broken without any word that was broken is counted, not judged", () => {
   const records = history({ t: { does: write, final: ["lost", "broken", "lost"] } }, moved, [
     failure(20, []),

@@ -219,7 +219,10 @@ class FateJudge {
     // A transaction that comes back after a reported loss is broken at every level, whichever
     // levels the failure kept.
     const excuse = this.#excuses.breaks(transaction, attempt, isBack ? null : level, broken.atMs);
-    if (excuse === null) {
+    // No client needs to have received the loss: the answer may have been lost, too.
+    if (excuse === null && isBrokenEverywhere(levels) && this.#excuses.gaveUpOthers(attempt, broken.atMs)) {
+      this.#findings.ambiguity("lost_to_a_tracker_that_was_cut_off");
+    } else if (excuse === null) {
       this.#findings.violation("fate.promise-broken", [transaction.invocation.txn], () => {
         return `T1 was reported as broken at ${this.#name(level)} (${broken.by}), and every failure until then has kept the level`;
       });
@@ -448,10 +451,11 @@ function isLoggedAsBroken({ reports }: Pick<Spoken, "reports">): boolean {
  * broken everywhere.
  */
 function hasReturned({ levels }: AttemptVerdicts): boolean {
-  return (
-    levels.some(({ lost }) => lost !== null) &&
-    levels.every(({ broken, final }) => broken !== null && !final.has("lost"))
-  );
+  return levels.some(({ lost }) => lost !== null) && isBrokenEverywhere(levels);
+}
+
+function isBrokenEverywhere(levels: AttemptVerdicts["levels"]): boolean {
+  return levels.every(({ broken, final }) => broken !== null && !final.has("lost"));
 }
 
 function whoSaid({ reports }: Pick<Spoken, "reports">, verdict: string): string {
