@@ -13,6 +13,7 @@ import { type Reports } from "./reports.ts";
 
 /** Takes every call; questions are never answered. */
 const silent = new Proxy({}, { get: () => () => new Promise(() => undefined) });
+const silentStore = Object.create(silent, { commitsDurably: { value: false } }) as object;
 const NODES = [{ id: "a", region: "east", zone: "1", url: "postgresql://a/app" }];
 
 type Timed<T> = T extends { readonly nowMs: number } ? Omit<T, "nowMs"> : never;
@@ -24,7 +25,7 @@ interface Fed {
   readonly clock: { nowMs: number };
 }
 
-function feed(store: object = silent): Fed {
+function feed(store: object = silentStore): Fed {
   const loaded = loadConfig(
     {
       ...TEST_DEPLOYMENT,
