@@ -91,6 +91,17 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     assert.deepEqual(kept, [0, 0, "", false]);
   });
 
+  test("a browser without a locale shows the page", async () => {
+    const context = await launched.browser.newContext();
+    await context.addInitScript(
+      "Object.defineProperty(Navigator.prototype, 'language', { get: () => 'en-US@posix' })",
+    );
+    const other = await context.newPage();
+    await other.goto(scene.url);
+    await other.getByLabel("API key or token").waitFor({ timeout: LIMIT_MS });
+    await context.close();
+  });
+
   test("the page shows the primary, the nodes and the marks of all levels", async () => {
     const nodes = page.getByRole("region", { name: "Nodes" });
     for (const node of ["us-east", "us-west", "eu-west"])

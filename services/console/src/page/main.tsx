@@ -1,5 +1,6 @@
 // The console: signing in, the navigation, and one view at a time, which the address's fragment
 // names.
+import "./language.ts";
 import { signal } from "@preact/signals";
 import { type ComponentChildren, render } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
