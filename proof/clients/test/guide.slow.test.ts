@@ -78,6 +78,7 @@ test(
         "python",
         "text",
         "sql",
+        "sql",
         "ts",
         "text",
         "sql",
