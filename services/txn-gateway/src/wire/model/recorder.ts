@@ -143,8 +143,25 @@ export class Recorder {
     this.#isIncomplete = false;
   }
 
+  /** The server refuses a message that ends early. What it names is not known any more. */
+  #whole<T>(read: () => T): T | null {
+    try {
+      return read();
+    } catch (cause) {
+      if (!(cause instanceof RangeError)) throw cause;
+      this.unread();
+      return null;
+    }
+  }
+
   /** `bytes[start..end)` is a Parse. */
   parsed(bytes: Buffer, start: number, end: number): void {
+    this.#whole(() => {
+      this.#parsed(bytes, start, end);
+    });
+  }
+
+  #parsed(bytes: Buffer, start: number, end: number): void {
     const [name, textStart] = stringAt(bytes, start + HEADER_BYTES);
     const [sql, typesStart] = stringAt(bytes, textStart);
     const count = typesStart + 2 > end ? 0 : bytes.readInt16BE(typesStart);
@@ -174,8 +191,14 @@ export class Recorder {
     this.#texts.delete(name);
   }
 
-  /** `bytes[start..end)` is a Bind. Errors: RangeError for one that ends early. */
+  /** `bytes[start..)` is a Bind. */
   bound(bytes: Buffer, start: number): void {
+    this.#whole(() => {
+      this.#bound(bytes, start);
+    });
+  }
+
+  #bound(bytes: Buffer, start: number): void {
     const [portal, nameStart] = stringAt(bytes, start + HEADER_BYTES);
     const [name, formatsStart] = stringAt(bytes, nameStart);
     const [formats, valuesStart] = int16s(bytes, formatsStart);
@@ -223,6 +246,10 @@ export class Recorder {
 
   /** An Execute. Null: it is not recorded. */
   execute(bytes: Buffer, start: number, info: StatementInfo, keeps: boolean): Ran | null {
+    return this.#whole(() => this.#execute(bytes, start, info, keeps));
+  }
+
+  #execute(bytes: Buffer, start: number, info: StatementInfo, keeps: boolean): Ran | null {
     const [name, limitStart] = stringAt(bytes, start + HEADER_BYTES);
     const portal = this.#portals.get(name);
     this.#renamed(info);
