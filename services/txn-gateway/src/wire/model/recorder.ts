@@ -143,7 +143,7 @@ export class Recorder {
     this.#isIncomplete = false;
   }
 
-  /** The server refuses a message that ends early. What it names is not known any more. */
+  /** The server refuses a message that ends early. Its name has an unknown meaning from then on. */
   #whole<T>(read: () => T): T | null {
     try {
       return read();
