@@ -63,11 +63,10 @@ export class Keeper {
   }
 
   /** How sessions of the principal are kept; null: nothing can be kept. */
-  sessions({ limits: { keepBytes } }: Principal): { mostBytes: number; isDefault: boolean } | null {
+  sessions(principal: Principal): { mostBytes: number; isDefault: boolean } | null {
     const { config, contentsKeys, announcer } = this.context;
     if (contentsKeys === null || !announcer.hasTrackers) return null;
-    const mostBytes = Math.min(config.keepBytes, keepBytes ?? config.keepBytes);
-    return { mostBytes, isDefault: keepBytes !== null || config.keep };
+    return { mostBytes: mostBytes(config, principal), isDefault: keepsByDefault(config, principal) };
   }
 
   /**
@@ -77,8 +76,7 @@ export class Keeper {
   begin(request: KeepRequest, principal: Principal): Kept | null {
     const { config, contentsKeys, announcer } = this.context;
     const isAsked = request.keep === true;
-    const isKeptByDefault = principal.limits.keepBytes !== null || config.keep;
-    if (request.readOnly || !(request.keep ?? isKeptByDefault)) return null;
+    if (request.readOnly || !(request.keep ?? keepsByDefault(config, principal))) return null;
     const { id } = request;
     if (request.onLost !== undefined && config.replayHoldMs === 0)
       throw new HighwaterError("keep_unavailable", {
@@ -101,6 +99,15 @@ export class Keeper {
     }
     return new Kept(this.context, contentsKeys, request, principal);
   }
+}
+
+function keepsByDefault({ keep }: KeeperContext["config"], { limits }: Principal): boolean {
+  return limits.keepBytes !== null || keep;
+}
+
+/** Of one transaction. */
+function mostBytes({ keepBytes }: KeeperContext["config"], { limits }: Principal): number {
+  return Math.min(keepBytes, limits.keepBytes ?? keepBytes);
 }
 
 /** The contents of one attempt. */
@@ -130,8 +137,7 @@ export class Kept {
   }
 
   get #mostBytes(): number {
-    const { keepBytes } = this.#context.config;
-    return Math.min(keepBytes, this.#principal.limits.keepBytes ?? keepBytes);
+    return mostBytes(this.#context.config, this.#principal);
   }
 
   /** Contents that the request did not ask for are left out where a limit is reached. */

@@ -82,6 +82,10 @@ export function ownReceipt(values: ReceiptValues, isKept: boolean): Buffer {
   return Buffer.concat([bind(name, name, values), execute(name), closePortal(name)]);
 }
 
+function prepareAnew(name: string, text: string, types?: readonly number[]): Buffer {
+  return Buffer.concat([closeStatement(name), parse(name, text, types)]);
+}
+
 /** The messages that contain the store's statements. Made once for all sessions. */
 export class OwnMessages {
   /** Each begins with a Close, as OWN_BORDER does. */
@@ -96,16 +100,10 @@ export class OwnMessages {
   constructor(statements: WireStatements) {
     const { check, receipt, keptReceipt, probe, readCheck } = statements;
     this.#statements = statements;
-    this.readPrepare = Buffer.concat([closeStatement(NAME), parse(NAME, readCheck)]);
-    this.prepare = Buffer.concat([closeStatement(NAME), parse(NAME, check)]);
-    this.receiptPrepare = Buffer.concat([
-      closeStatement(RECEIPT_NAME),
-      parse(RECEIPT_NAME, receipt.text, receipt.types),
-    ]);
-    this.keptPrepare = Buffer.concat([
-      closeStatement(KEPT_NAME),
-      parse(KEPT_NAME, keptReceipt, receipt.types),
-    ]);
+    this.readPrepare = prepareAnew(NAME, readCheck);
+    this.prepare = prepareAnew(NAME, check);
+    this.receiptPrepare = prepareAnew(RECEIPT_NAME, receipt.text, receipt.types);
+    this.keptPrepare = prepareAnew(KEPT_NAME, keptReceipt, receipt.types);
     this.probe = Buffer.concat([
       closeStatement(NAME),
       parse(NAME, probe),
