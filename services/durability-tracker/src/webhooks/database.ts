@@ -1,5 +1,6 @@
 // The connections of webhooks to the primary of one epoch. When the epoch ends, they are closed.
 import pg from "pg";
+import { HighwaterError } from "@highwater/protocol";
 import { type Act, enterAct, PostgresClient } from "@highwater/store";
 
 export interface DatabaseOptions {
@@ -26,6 +27,7 @@ const SLOW_CALLS = 10;
 /** Serialization failure and deadlock. Nothing was applied. */
 const CONFLICTS: ReadonlySet<string> = new Set(["40001", "40P01"]);
 const ATTEMPTS_MAX = 5;
+const RETRY_MS = 1_000;
 
 export class Database {
   readonly #pool: pg.Pool;
@@ -71,14 +73,19 @@ export class Database {
     this.#pool.on("remove", (client) => this.#open.delete(client));
   }
 
-  /** Runs one statement in its own transaction. */
+  /** Runs one statement in its own transaction. Errors: as for `transaction`. */
   async query<R extends Row>(text: string, values: readonly unknown[] = []): Promise<R[]> {
-    return (await this.#pool.query<R>(text, [...values])).rows;
+    try {
+      return (await this.#pool.query<R>(text, [...values])).rows;
+    } catch (cause) {
+      throw isUnreachable(cause) ? unreachable(cause) : cause;
+    }
   }
 
   /**
    * Runs the work again after a conflict with other transactions. `act`: who makes the change, for
-   * the audit log.
+   * the audit log. Errors: HighwaterError `primary_unavailable` (nothing was applied), and
+   * `internal` if the connection broke while the transaction was committed.
    */
   async transaction<T>(work: (client: Executor) => Promise<T>, act?: Act): Promise<T> {
     for (let attempt = 1; ; attempt++) {
@@ -92,19 +99,24 @@ export class Database {
   }
 
   async #transactOnce<T>(work: (client: Executor) => Promise<T>, act?: Act): Promise<T> {
-    const client = await this.#pool.connect();
+    const client = await this.#pool.connect().catch((cause: unknown) => {
+      throw unreachable(cause);
+    });
     let isBroken = false;
+    let isCommitting = false;
     try {
       await client.query("BEGIN");
       if (act !== undefined) await enterAct(client, act);
       const result = await work(client);
+      isCommitting = true;
       await client.query("COMMIT");
       return result;
     } catch (cause) {
       await client.query("ROLLBACK").catch(() => {
         isBroken = true;
       });
-      throw cause;
+      if (!isUnreachable(cause)) throw cause;
+      throw isCommitting ? uncertain(cause) : unreachable(cause);
     } finally {
       client.release(isBroken);
     }
@@ -140,6 +152,29 @@ function withPrivateTurns(text: string): string {
     .replace(TRIED_TURN, "SELECT true AS got");
   if (ADVISORY.test(own)) throw new Error("the job library takes an advisory lock in a new way");
   return own;
+}
+
+/** Connection failures, too little room, shutdown and start of the server. */
+const UNREACHABLE = /^(?:08|53|57P)/;
+/** A server that has become a replica refuses writes. */
+const READ_ONLY = "25006";
+
+/** The driver throws plain errors when a connection breaks or a limit of time is over. */
+function isUnreachable(cause: unknown): boolean {
+  if (cause instanceof pg.DatabaseError)
+    return UNREACHABLE.test(cause.code ?? "") || cause.code === READ_ONLY;
+  return cause instanceof AggregateError || (cause instanceof Error && cause.constructor === Error);
+}
+
+function unreachable(cause: unknown): HighwaterError {
+  const detail = "The primary, which has the webhooks' tables, did not answer; retry.";
+  return new HighwaterError("primary_unavailable", { detail, retryAfterMs: RETRY_MS }, { cause });
+}
+
+function uncertain(cause: unknown): HighwaterError {
+  const detail =
+    "The connection broke while the change was committed. List the endpoints or deliveries to see whether it was applied.";
+  return new HighwaterError("internal", { detail }, { cause });
 }
 
 function destroy(client: pg.ClientBase): void {

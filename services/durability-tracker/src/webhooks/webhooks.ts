@@ -78,7 +78,7 @@ export class Webhooks {
       resolve: deps.resolve,
       allow: settings.webhookAllow,
       endpointsPerOwner: settings.webhookEndpoints,
-      session: () => this.#session(),
+      session: () => this.#currentSession(),
       onEnqueued: () => {
         this.#open?.worker.wake();
         this.#open?.chores.wake();
@@ -108,12 +108,15 @@ export class Webhooks {
   };
 
   #session(): Open {
-    if (this.#open === null)
-      throw new HighwaterError("primary_unavailable", {
-        detail: "The tracker cannot reach the webhooks' tables now; retry.",
-        retryAfterMs: REOPEN_MS,
-      });
+    if (this.#open === null) throw notReachable();
     return this.#open;
+  }
+
+  /** Refuses an earlier epoch's session: it will be closed soon, which would cut a call. */
+  #currentSession(): Session {
+    const open = this.#session();
+    if (!isSame(open.primaryEpoch, this.#deps.primaryEpoch())) throw notReachable();
+    return open;
   }
 
   async #follow(): Promise<void> {
@@ -237,6 +240,13 @@ export class Webhooks {
     open.database.close();
     await open.jobs.close();
   }
+}
+
+function notReachable(): HighwaterError {
+  return new HighwaterError("primary_unavailable", {
+    detail: "The tracker cannot reach the webhooks' tables now; retry.",
+    retryAfterMs: REOPEN_MS,
+  });
 }
 
 function isSame(a: PrimaryEpoch, b: PrimaryEpoch | null): boolean {

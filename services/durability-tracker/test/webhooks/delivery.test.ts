@@ -227,7 +227,10 @@ test("it fails, hangs, redirects and breaks off; every attempt is kept; then it 
 /** Stops the first dispatcher meanwhile. */
 async function withoutStation(work: () => Promise<void>): Promise<void> {
   station.primaryEpoch = null;
-  await world.until("the first one rests", async () => (await station.call("GET", "")).status === 503);
+  const connections = "SELECT 1 FROM pg_catalog.pg_stat_activity WHERE application_name = $1";
+  await world.until("the first one has closed its connections", async () => {
+    return (await world.sql(connections, ["highwater:one:webhooks"])).length === 0;
+  });
   try {
     await work();
   } finally {
