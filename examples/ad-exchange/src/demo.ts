@@ -34,7 +34,8 @@ async function demo(system: System, interrupted: AbortSignal): Promise<boolean> 
   display.say(
     `${String(MODERATE.publishers)} publishers beside ${PRIMARY} run auctions for ${round(LOAD_MS / 1_000).toString()} s`,
   );
-  display.say(`watch it in a browser: ${consoleOf(system)}`);
+  const survivor = system.regions.find((each) => each !== PRIMARY) ?? PRIMARY;
+  display.say(`watch it in a browser: ${consoleOf(system, survivor)}`);
   await sleep(LOAD_MS);
   const failover = await failOver(system, {
     primary: PRIMARY,
@@ -66,16 +67,14 @@ async function demo(system: System, interrupted: AbortSignal): Promise<boolean> 
   return isRight;
 }
 
+/** On the tracker of the lost region, because it alone knew them all and keeps their contents. */
 async function showLosses(system: System): Promise<void> {
-  console.log(
-    `\nThe console lists the lost transactions: ${consoleOf(system)}#/after\nPress Enter to stop everything.`,
-  );
+  const page = `${consoleOf(system, PRIMARY)}#/after`;
+  console.log(`\nThe console lists the lost transactions: ${page}\nPress Enter to stop everything.`);
   await Promise.race([once(process.stdin, "data"), once(process.stdin, "end")]);
 }
 
-/** The console of a tracker that survives. */
-function consoleOf(system: System): string {
-  const region = system.regions.find((each) => each !== PRIMARY) ?? PRIMARY;
+function consoleOf(system: System, region: string): string {
   return `${system.tracker(region).url}/console`;
 }
 

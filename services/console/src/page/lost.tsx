@@ -74,6 +74,12 @@ export function LostTransactions({ session }: { session: Session }) {
               ],
             }))}
           />
+          {lost.some(({ contents }) => contents === "not_kept") && (
+            <p class="muted">
+              What is not kept here, another tracker may have: open its console too. Bringing back asks all
+              trackers.
+            </p>
+          )}
         </>
       )}
       {(pages.length > 1 || next !== null) && (
