@@ -1,5 +1,6 @@
 // Commits payments, and puts the token of each into the queue: somebody else finds out what became
-// of it. It may die at any moment. Settings from the environment; ends on SIGTERM.
+// of it. It may die at any moment. On SIGTERM it begins no more, and ends when all have their
+// answers. Settings from the environment:
 //
 //   QUEUE      the file: queue.sqlite
 //   RATE       payments each second: 20
@@ -68,18 +69,21 @@ const paying = setInterval(
  * The same id never runs twice: either it is committed now, or its first attempt's outcome is
  * found.
  */
+let isEnding = false;
 const again = setInterval(() => {
-  for (const payment of queue.unanswered()) if (!busy.has(payment.id)) begin(payment);
+  const unanswered = queue.unanswered();
+  for (const payment of unanswered) if (!busy.has(payment.id)) begin(payment);
+  if (isEnding && unanswered.length === 0 && busy.size === 0) void end();
 }, AGAIN_MS);
+
+async function end(): Promise<void> {
+  clearInterval(again);
+  await hw.close();
+  queue.close();
+}
 
 for (const signal of ["SIGTERM", "SIGINT"] as const)
   process.once(signal, () => {
     clearInterval(paying);
-    clearInterval(again);
-    // Those under way are finished first.
-    void Promise.all(busy.values())
-      .then(() => hw.close())
-      .then(() => {
-        queue.close();
-      });
+    isEnding = true;
   });
