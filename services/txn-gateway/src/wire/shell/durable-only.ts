@@ -1,9 +1,12 @@
 // The answers to `highwater.reads = durable`: how old they are, and what a client gets in place of
 // rows that must not be shown.
-import { errorResponse, type Report } from "../frames/build.ts";
+import { errorResponse, parameterStatus, type Report } from "../frames/build.ts";
+import { AGE_PARAMETER, FLOOR_PARAMETER } from "../model/holds.ts";
 import { Gate, type HoldQueue } from "../model/hold-queue.ts";
 import { type Look, type SessionState } from "../model/state.ts";
+import { type Position } from "../positions.ts";
 import { type Shown } from "../replicas.ts";
+import { type SessionOptions } from "./session-options.ts";
 
 /** When the replica's state was the primary's. Null: not known. */
 export function asOf(look: Look | null, { epoch, end }: Shown): number | null {
@@ -11,6 +14,18 @@ export function asOf(look: Look | null, { epoch, end }: Shown): number | null {
   const hadAll = look.epoch === epoch && look.offset >= end;
   const behindMs = hadAll ? 0 : look.ageMs;
   return behindMs === null ? null : look.atMs - behindMs;
+}
+
+/** What the next session must not fall behind, and how old this answer is at most. */
+export function sayFloor(
+  gate: Gate,
+  position: Position,
+  asOfMs: number | null,
+  { attempts, principal, nowMs }: Pick<SessionOptions, "attempts" | "principal" | "nowMs">,
+): void {
+  const age = asOfMs === null ? "" : String(Math.ceil(nowMs() - asOfMs));
+  gate.say(parameterStatus(FLOOR_PARAMETER, attempts.positionToken(principal.owner, position)));
+  gate.say(parameterStatus(AGE_PARAMETER, age));
 }
 
 const NOT_DURABLE: Report = {

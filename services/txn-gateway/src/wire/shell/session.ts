@@ -1,61 +1,27 @@
 // One client's session: its two sockets, joined by the model. Owns backpressure in both directions
 // and the end of a session.
-import { type Socket } from "node:net";
-import { type Principal, type Tracer } from "@highwater/service";
+import { type PrimaryEpoch } from "../../primary/primary.ts";
 import { errorResponse, noticeResponse, parameterStatus, type Report } from "../frames/build.ts";
 import { FrameError } from "../frames/scanner.ts";
 import { ClientLeg } from "../model/client-leg.ts";
 import { type Gate, HoldQueue } from "../model/hold-queue.ts";
-import {
-  ACHIEVED_PARAMETER,
-  AGE_PARAMETER,
-  FLOOR_PARAMETER,
-  KEPT_PARAMETER,
-  TOKEN_PARAMETER,
-} from "../model/holds.ts";
-import { atLeast, type OwnMessages, type ReceiptValues, type Settings } from "../model/own.ts";
+import { ACHIEVED_PARAMETER, KEPT_PARAMETER, TOKEN_PARAMETER } from "../model/holds.ts";
+import { atLeast, type ReceiptValues, type Settings } from "../model/own.ts";
 import { type RecordedStatements } from "../model/recorder.ts";
 import { ServerLeg } from "../model/server-leg.ts";
-import { type Keeping, type Outside, SessionState, type TransactionStatus } from "../model/state.ts";
-import { type Position, type Positions } from "../positions.ts";
+import { type Outside, SessionState, type TransactionStatus } from "../model/state.ts";
 import { AfterWait, type Reader } from "./after-wait.ts";
-import { asOf, refuseShown } from "./durable-only.ts";
+import { asOf, refuseShown, sayFloor } from "./durable-only.ts";
 import { endOf, FAILED_OVER, judgeHeld } from "./failover.ts";
 import { IDLE, IN_THE_WAY, PROMOTED, RELEASED, REVOKED, SHUTTING_DOWN, UNREAD, USED } from "./reports.ts";
 import { Slowdown } from "./slowdown.ts";
 import { type ReadTraces } from "./read-traces.ts";
 import { type SessionEnd } from "./server-end.ts";
-import { SessionMetrics, type WireMetrics } from "./session-metrics.ts";
+import { SessionMetrics } from "./session-metrics.ts";
 import { SessionTraces } from "./session-traces.ts";
-import { type WireAttempt, type WireAttempts } from "./attempts.ts";
-import { type Outbox, type Outgoing } from "./outbox.ts";
-import { type PrimaryEpoch } from "../../primary/primary.ts";
-
-export interface SessionOptions {
-  readonly client: Socket;
-  readonly server: Socket;
-  readonly outbox: Outbox;
-  readonly primaryEpoch: PrimaryEpoch;
-  /** Null: the session came to the main port. */
-  readonly reader: Reader | null;
-  readonly positions: Positions;
-  readonly attempts: WireAttempts;
-  readonly own: OwnMessages;
-  readonly principal: Principal;
-  readonly isRelayed: boolean;
-  /** How its transactions are kept; null: they cannot be. */
-  readonly keeping: Keeping | null;
-  /** The key's minimum level; null: none. */
-  readonly least: string | null;
-  readonly metrics: WireMetrics;
-  /** Undefined: commits are not traced. */
-  readonly tracer: Tracer | undefined;
-  readonly levels: () => readonly string[];
-  readonly defaultLevel: () => string;
-  readonly nowMs: () => number;
-  readonly after: (ms: number, callback: () => void) => () => void;
-  readonly onClosed: (how: SessionEnd) => void;
-}
+import { type WireAttempt } from "./attempts.ts";
+import { type Outgoing } from "./outbox.ts";
+import { type SessionOptions } from "./session-options.ts";
 
 /** When held answers use more memory than this, the server has to wait, too. */
 const HELD_BYTES_MAX = 65_536;
@@ -362,7 +328,7 @@ export class WireSession {
           if (end === "durable") {
             if (attempt !== null) gate.say(parameterStatus(ACHIEVED_PARAMETER, isEarly ? "" : level));
             this.#traces.answered(gate, isEarly);
-            if (isDurableOnly && position !== null) this.#sayFloor(gate, position, askedAtMs);
+            if (isDurableOnly && position !== null) sayFloor(gate, position, askedAtMs, this.#options);
             const kept = isEarly ? attempt?.whenKept() : null;
             if (kept == null) this.#open(gate);
             else
@@ -431,18 +397,10 @@ export class WireSession {
     this.#reads?.holds(gate, readsDurably ? level : null);
     const opens = readsDurably ? reader.shown(replica, level, signal) : reader.confirmed(replica, signal);
     void opens.then((shown) => {
-      if (isDurableOnly && shown !== undefined) this.#sayFloor(gate, shown, asOf(look, shown));
+      if (isDurableOnly && shown !== undefined) sayFloor(gate, shown, asOf(look, shown), this.#options);
       this.#open(gate);
     });
     if (readsDurably) this.#releaseInTime(gate, settings);
-  }
-
-  /** What the next session must not fall behind, and how old this answer is at most. */
-  #sayFloor(gate: Gate, position: Position, asOfMs: number | null): void {
-    const { attempts, principal, nowMs } = this.#options;
-    const age = asOfMs === null ? "" : String(Math.ceil(nowMs() - asOfMs));
-    gate.say(parameterStatus(FLOOR_PARAMETER, attempts.positionToken(principal.owner, position)));
-    gate.say(parameterStatus(AGE_PARAMETER, age));
   }
 
   #arrived(refusal: Report | null): void {
