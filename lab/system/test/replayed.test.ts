@@ -32,7 +32,14 @@ CREATE TABLE note (id uuid PRIMARY KEY, body text, at timestamptz NOT NULL DEFAU
 CREATE TABLE watched (id uuid PRIMARY KEY);
 CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 CREATE TRIGGER watch BEFORE INSERT ON watched FOR EACH ROW EXECUTE FUNCTION watch();
-GRANT ALL ON account, person, purchase, item, job, note, watched TO app`;
+CREATE FUNCTION is_named(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT $1 <> '' $$;
+CREATE FUNCTION is_short(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT length($1) < 9 $$;
+CREATE DOMAIN short AS text CHECK (is_short(VALUE));
+CREATE TABLE named (id uuid PRIMARY KEY, name text CHECK (is_named(name)));
+CREATE TABLE shortened (id uuid PRIMARY KEY, name short);
+CREATE FUNCTION plus(int, int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN $1 + $2; END';
+CREATE OPERATOR @+ (FUNCTION = plus, LEFTARG = int, RIGHTARG = int);
+GRANT ALL ON account, person, purchase, item, job, note, watched, named, shortened TO app`;
 const WRITERS = 16;
 const WRITES_EACH = 2;
 
@@ -120,6 +127,9 @@ describe("lost transactions", () => {
     );
     await lose("trigger", "INSERT INTO watched VALUES ($1)", [randomUUID()]);
     await lose("notify", "SELECT pg_notify('a', 'b')");
+    await lose("operator", "UPDATE account SET bal = bal @+ 1 WHERE id = $1", [randomUUID()]);
+    await lose("check", "INSERT INTO named VALUES ($1, 'Ann')", [randomUUID()]);
+    await lose("domain", "INSERT INTO shortened VALUES ($1, 'Ann')", [randomUUID()]);
     await lose("late note", "INSERT INTO note (id, body) VALUES ($1, 'late') RETURNING body", [randomUUID()]);
 
     const safe = newId();
@@ -251,15 +261,28 @@ describe("lost transactions", () => {
       ["unrecoverable", "not_known_committed", "unanswered"],
       "it belongs to its client, who waited",
     );
-    const kinds = ["job", "trigger", "notify"].map((what) => endOf(report, what));
+    const kinds = ["job", "trigger", "notify", "operator"].map((what) => endOf(report, what));
     assert.deepEqual(
       kinds.map(({ outcome, kind }) => [outcome, kind]),
       [
         ["unrecoverable", "several_tables"],
         ["unrecoverable", "trigger"],
         ["unrecoverable", "function: pg_notify"],
+        ["unrecoverable", "operator: @+"],
       ],
     );
     assert.deepEqual(await rows("SELECT FROM job WHERE done"), []);
+  });
+
+  it("do not run under a function that was changed since, behind a check or a domain", async () => {
+    await rows(
+      `CREATE OR REPLACE FUNCTION is_named(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT true $$;
+      CREATE OR REPLACE FUNCTION is_short(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT true $$`,
+    );
+    const report = await replay({ independent: "all" });
+    for (const what of ["check", "domain"]) {
+      const { outcome, reason } = endOf(report, what);
+      assert.deepEqual([outcome, reason], ["conflict", "changed_schema"], what);
+    }
   });
 });

@@ -52,21 +52,58 @@ export const TABLE_FACTS = `SELECT pg_catalog.json_build_object(
 FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass($1)`;
 
 /**
- * $1 the table, $2 the epoch. \`f\`: the table, or what belongs to it, was altered in the epoch.
+ * The functions, operators and types that the parts of a table use: its columns, defaults, checks,
+ * policies and indexes. A domain is used with its checks.
  */
-export const SCHEMA_IS_UNTOUCHED = `SELECT pg_catalog.bool_and(highwater.is_untouched($2::pg_catalog.uuid, x.writer)) FROM (
+const USED = `WITH RECURSIVE used (class, object) AS (
+  SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::oid, pg_catalog.to_regclass($1::text)::oid
+  UNION SELECT 'pg_catalog.pg_class'::pg_catalog.regclass, i.indexrelid FROM pg_catalog.pg_index i
+    WHERE i.indrelid = pg_catalog.to_regclass($1::text)
+  UNION SELECT 'pg_catalog.pg_attrdef'::pg_catalog.regclass, d.oid FROM pg_catalog.pg_attrdef d
+    WHERE d.adrelid = pg_catalog.to_regclass($1::text)
+  UNION SELECT 'pg_catalog.pg_constraint'::pg_catalog.regclass, k.oid FROM pg_catalog.pg_constraint k
+    WHERE k.conrelid = pg_catalog.to_regclass($1::text)
+  UNION SELECT 'pg_catalog.pg_policy'::pg_catalog.regclass, p.oid FROM pg_catalog.pg_policy p
+    WHERE p.polrelid = pg_catalog.to_regclass($1::text)
+  UNION SELECT x.class, x.object FROM used u CROSS JOIN LATERAL (
+    SELECT d.refclassid, d.refobjid FROM pg_catalog.pg_depend d
+      WHERE d.classid = u.class AND d.objid = u.object AND d.refclassid IN ('pg_catalog.pg_proc'::pg_catalog.regclass,
+        'pg_catalog.pg_operator'::pg_catalog.regclass, 'pg_catalog.pg_type'::pg_catalog.regclass)
+    UNION ALL SELECT 'pg_catalog.pg_constraint'::pg_catalog.regclass, k.oid FROM pg_catalog.pg_constraint k
+      WHERE u.class = 'pg_catalog.pg_type'::pg_catalog.regclass AND k.contypid = u.object) x (class, object))`;
+
+/**
+ * $1 the table, $2 the epoch. \`f\`: the table, what belongs to it, or what that uses, was altered
+ * in the epoch. The body of a function is not looked into.
+ */
+export const SCHEMA_IS_UNTOUCHED = `${USED} SELECT pg_catalog.bool_and(highwater.is_untouched($2::pg_catalog.uuid, x.writer)) FROM (
   SELECT c.xmin AS writer FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass($1::text)
   UNION ALL SELECT a.xmin FROM pg_catalog.pg_attribute a WHERE a.attrelid = pg_catalog.to_regclass($1::text)
   UNION ALL SELECT d.xmin FROM pg_catalog.pg_attrdef d WHERE d.adrelid = pg_catalog.to_regclass($1::text)
   UNION ALL SELECT t.xmin FROM pg_catalog.pg_trigger t WHERE t.tgrelid = pg_catalog.to_regclass($1::text)
   UNION ALL SELECT p.xmin FROM pg_catalog.pg_policy p WHERE p.polrelid = pg_catalog.to_regclass($1::text)
   UNION ALL SELECT k.xmin FROM pg_catalog.pg_constraint k WHERE k.conrelid = pg_catalog.to_regclass($1::text)
-  UNION ALL SELECT i.xmin FROM pg_catalog.pg_index i WHERE i.indrelid = pg_catalog.to_regclass($1::text)) x`;
+  UNION ALL SELECT i.xmin FROM pg_catalog.pg_index i WHERE i.indrelid = pg_catalog.to_regclass($1::text)
+  UNION ALL SELECT p.xmin FROM pg_catalog.pg_proc p JOIN used u ON u.object = p.oid
+    WHERE u.class = 'pg_catalog.pg_proc'::pg_catalog.regclass
+  UNION ALL SELECT o.xmin FROM pg_catalog.pg_operator o JOIN used u ON u.object = o.oid
+    WHERE u.class = 'pg_catalog.pg_operator'::pg_catalog.regclass
+  UNION ALL SELECT t.xmin FROM pg_catalog.pg_type t JOIN used u ON u.object = t.oid
+    WHERE u.class = 'pg_catalog.pg_type'::pg_catalog.regclass
+  UNION ALL SELECT k.xmin FROM pg_catalog.pg_constraint k JOIN used u ON u.object = k.oid
+    WHERE u.class = 'pg_catalog.pg_constraint'::pg_catalog.regclass) x`;
 
-/** $1 names, as a text of JSON. Functions among them that may give something else each time. */
+/**
+ * $1 names, as a text of JSON. Functions and operators among them that may give something else each
+ * time. Extensions are trusted with operators: types such as citext have their own.
+ */
 export const UNSTEADY = `SELECT DISTINCT p.proname::text, (p.pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND p.provolatile = 's')::text
 FROM pg_catalog.pg_proc p JOIN pg_catalog.json_array_elements_text($1::json) wanted (name) ON wanted.name = p.proname
-WHERE p.provolatile <> 'i' OR p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace`;
+WHERE p.provolatile <> 'i' OR p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace
+UNION SELECT o.oprname::text, 'false' FROM pg_catalog.pg_operator o JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode
+JOIN pg_catalog.json_array_elements_text($1::json) wanted (name) ON wanted.name = o.oprname
+WHERE o.oprnamespace <> 'pg_catalog'::pg_catalog.regnamespace AND (p.provolatile <> 'i' OR NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+  WHERE d.classid = 'pg_catalog.pg_operator'::pg_catalog.regclass AND d.objid = o.oid AND d.deptype = 'e'))`;
 
 export interface RowOfTable {
   readonly table: string;

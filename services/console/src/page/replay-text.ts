@@ -4,7 +4,7 @@ import { formatCount } from "./format.ts";
 
 const WHY: Readonly<Record<NonNullable<ReplayOutcome["reason"]>, string>> = {
   changed: "a row that it writes was written since the loss",
-  changed_schema: "its table was altered since",
+  changed_schema: "its table, or what that uses, was altered since",
   changed_reference: "a row that it refers to was written since",
   chosen_key: "its key is no UUID: somebody may have taken it since",
   generated_value: "it took a value from a sequence",

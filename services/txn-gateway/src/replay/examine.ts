@@ -200,7 +200,7 @@ export class Examiner {
       const unsteady = this.#unsteady.get(name);
       if (unsteady == null || TIMES.includes(name)) continue;
       if (planned.kind === "read" ? unsteady.isStable : planned.isGenerated && name === "nextval") continue;
-      return `function: ${name}`;
+      return `${/^\w/.test(name) ? "function" : "operator"}: ${name}`;
     }
     return null;
   }

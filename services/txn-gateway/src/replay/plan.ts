@@ -48,6 +48,7 @@ const EQUALS = new RegExp(String.raw`^(?:${EQUAL}|\(${EQUAL}(?: AND ${EQUAL})+\)
 const EACH_EQUAL = new RegExp(EQUAL, "g");
 const IS_CONSTANT = new RegExp(`^${CONSTANT}$`);
 const CALLS = new RegExp(String.raw`(${NAME})\s*\(`, "g");
+const OPERATORS = /[-+*/<>=~!@#%^&|`?]+/g;
 const TEXTS = /E?'(?:[^'\\]|''|\\\\)*'/g;
 /** A cast to numeric(10,2) calls no function of that name. */
 const SIZED_CASTS = /::[a-z_"][\w ."]*?\(\d+(?:,\s*\d+)?\)/g;
@@ -148,7 +149,7 @@ function keyIn(condition: unknown, { key }: TableFacts): ReadonlyMap<string, str
     : null;
 }
 
-/** The names of all functions in the plan's expressions, and of what looks like one. */
+/** Names of the functions and operators in the plan's expressions, and of what looks like one. */
 function callsIn(root: Node): string[] {
   const found = new Set<string>();
   const visit = (value: unknown): void => {
@@ -156,6 +157,7 @@ function callsIn(root: Node): string[] {
       const bare = value.replaceAll(TEXTS, "''").replaceAll(SIZED_CASTS, "::t");
       for (const [, name = ""] of bare.matchAll(CALLS))
         found.add(name.startsWith('"') ? name.slice(1, -1).replaceAll('""', '"') : name);
+      for (const [symbol] of bare.matchAll(OPERATORS)) found.add(symbol);
     } else if (Array.isArray(value)) for (const each of value) visit(each);
     else if (value !== null && typeof value === "object")
       for (const each of Object.values(value)) visit(each);
