@@ -219,7 +219,7 @@ const OPERATION: readonly Command[] = [
     run: {
       ...KEYS,
       options:
-        "name role fingerprint create-role password-stdin password-file scopes owner expires rate burst concurrency open-transactions idle-timeout total-timeout statement-timeout lock-timeout min-level keep-bytes at in by reason after since json",
+        "name role fingerprint create-role password-stdin password-file scopes owner expires rate burst concurrency open-transactions idle-timeout total-timeout statement-timeout lock-timeout min-level keep-bytes on-lost at in by reason after since json",
     },
   },
   {

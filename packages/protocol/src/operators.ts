@@ -2,6 +2,7 @@
 // limits of exposure, which gateways report to it.
 import Type, { type Static } from "typebox";
 import { about, closed, texts } from "./schema-helpers.ts";
+import { OnLost } from "./redo.ts";
 import { LevelName } from "./schemas.ts";
 
 export const OPERATOR_LIMITS = {
@@ -28,6 +29,7 @@ export const DescribedKey = Type.Object(
       description: "The key's own limits. For all others the service's defaults apply.",
     }),
     minLevel: Type.Optional(about(LevelName, "The minimum level of the key's commits. Absent: any level.")),
+    onLost: Type.Optional(about(OnLost, "For the key's writes. Absent: what each request says.")),
     createdAt: Instant,
     expiresAt: InstantOrNull,
     revokedAt: InstantOrNull,

@@ -9,7 +9,7 @@ export const OnLost = Type.Literal("replay", {
 
 export const Redo = Type.Literal("service", {
   description:
-    "The service brings the lost transaction back, as its request asked with `onLost: replay`. Do not run it again.",
+    "The service brings the lost transaction back, as its request or its API key asked with `onLost: replay`. Do not run it again.",
 });
 
 type Metadata = Readonly<Record<string, string>>;

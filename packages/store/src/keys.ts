@@ -47,6 +47,8 @@ export interface NewApiKey {
   readonly limits: KeyLimits;
   /** The lowest level at which its commits may be answered. Absent: any. */
   readonly minLevel?: string | undefined;
+  /** What becomes of its transactions that are lost. Absent: their client decides. */
+  readonly onLost?: "replay" | undefined;
   readonly expiresAtMs: number | null;
 }
 

@@ -86,7 +86,7 @@ function changedOf(key: ApiKey | null): bigint {
 describe("a key", () => {
   it("comes back as it was written, from the primary and from a replica", async () => {
     const expiresAtMs = 1_900_000_000_123;
-    const key = newKey({ expiresAtMs, scopes: ["admin"], minLevel: "region" });
+    const key = newKey({ expiresAtMs, scopes: ["admin"], minLevel: "region", onLost: "replay" });
     const written = await keys.insertKey(PRIMARY, key);
     const { createdAtMs, revokedAtMs, changed, ...rest } = written;
     assert.deepEqual({ ...rest, secretHash: Buffer.from(rest.secretHash) }, key);
@@ -116,6 +116,7 @@ describe("a key", () => {
       { scopes: ["read", "root" as "admin"] },
       { owner: "" },
       { limits: { ...DEFAULT_LIMITS, burst: 0 } },
+      { onLost: "retry" as "replay" },
       { limits: { ...DEFAULT_LIMITS, burst: "9" as unknown as number } },
     ];
     for (const more of bad) {

@@ -128,7 +128,7 @@ export interface RollbackResponse { id: string; state: "aborted" }
   /** Position of a committed transaction. */ position?: Position;
   /** The level that `state` refers to, if it refers to one. */ level?: string;
   /** The strongest level at which the transaction is durable, by what the gateway knew when it answered; null: none yet. Absent if it has not committed. */ achieved?: string | null;
-  /** The service brings the lost transaction back, as its request asked with `onLost: replay`. Do not run it again. */ redo?: "service";
+  /** The service brings the lost transaction back, as its request or its API key asked with `onLost: replay`. Do not run it again. */ redo?: "service";
   /** The newest marks that the gateway knows; null before it knows any. */ marks: Marks | null;
 }
 export interface VerdictsRequest {
@@ -145,7 +145,7 @@ export interface VerdictsRequest {
   /** The rule that gave the verdict. The rules of an SDK's own verdicts start with `client:`. */ rule: string;
   /** For `lost`: the epoch in which another attempt under the same id committed. */ retriedIn?: string;
   /** For `lost` and `broken`: the strongest level that the published tombstone had reached. */ settledAt?: string;
-  /** The service brings the lost transaction back, as its request asked with `onLost: replay`. Do not run it again. */ redo?: "service";
+  /** The service brings the lost transaction back, as its request or its API key asked with `onLost: replay`. Do not run it again. */ redo?: "service";
 }
 /** Replaces the verdict: the tracker does not judge this token for this caller. It judges the others. */ export interface RefusedToken {
   /** The refused token. */ token: string;

@@ -16,6 +16,7 @@ export function describeKey(key: ApiKey, nowMs: number): DescribedKey {
     scopes: [...scopes],
     limits: Object.fromEntries(limits),
     ...(key.minLevel !== undefined && { minLevel: key.minLevel }),
+    ...(key.onLost !== undefined && { onLost: key.onLost }),
     createdAt: timeText(key.createdAtMs),
     expiresAt: key.expiresAtMs === null ? null : timeText(key.expiresAtMs),
     revokedAt: key.revokedAtMs === null ? null : timeText(key.revokedAtMs),

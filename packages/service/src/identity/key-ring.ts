@@ -239,9 +239,13 @@ export class KeyRing implements Authenticator {
   }
 }
 
-function principalOf({ id, owner, role, scopes, limits, minLevel }: ApiKey): Principal {
+function principalOf({ id, owner, role, scopes, limits, minLevel, onLost }: ApiKey): Principal {
   const principal = { id, owner: ownerTag(owner), role, scopes: new Set(scopes), limits };
-  return Object.freeze(minLevel === undefined ? principal : { ...principal, minLevel });
+  return Object.freeze({
+    ...principal,
+    ...(minLevel !== undefined && { minLevel }),
+    ...(onLost !== undefined && { onLost }),
+  });
 }
 
 function unknownKey(): Error {

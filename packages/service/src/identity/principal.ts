@@ -20,6 +20,8 @@ export interface Principal {
   readonly limits: KeyLimits;
   /** The lowest level at which its commits may be answered. Absent: any. */
   readonly minLevel?: string | undefined;
+  /** What becomes of its transactions that are lost, unless a request says. */
+  readonly onLost?: "replay" | undefined;
   /**
    * May read the transactions of every owner: another service of the cluster, or any caller without
    * authentication.

@@ -21,7 +21,7 @@ import { accessFaults, PROTECT, vetLogin } from "./reader-roles.ts";
 import { roleFaults } from "./role-faults.ts";
 import { scramVerifier } from "./scram.ts";
 
-const COLUMNS = `id, secret_hash, name, owner, role, scopes, limits, min_level,
+const COLUMNS = `id, secret_hash, name, owner, role, scopes, limits, min_level, on_lost,
   floor(extract(epoch FROM created_at) * 1000)::text AS created_at_ms,
   floor(extract(epoch FROM expires_at) * 1000)::text AS expires_at_ms,
   floor(extract(epoch FROM revoked_at) * 1000)::text AS revoked_at_ms,
@@ -31,8 +31,8 @@ const COLUMNS = `id, secret_hash, name, owner, role, scopes, limits, min_level,
 const READ = `SELECT ${COLUMNS} FROM highwater.api_key
 WHERE $1::bigint IS NULL OR (extract(epoch FROM changed_at) * 1000000)::bigint > $1::bigint ORDER BY changed_at`;
 
-const INSERT = `INSERT INTO highwater.api_key (id, secret_hash, name, owner, role, scopes, limits, expires_at, min_level)
-VALUES ($1, $2, $3, $4, $5, $6, $7, to_timestamp($8::float8 / 1000), $9) RETURNING ${COLUMNS}`;
+const INSERT = `INSERT INTO highwater.api_key (id, secret_hash, name, owner, role, scopes, limits, expires_at, min_level, on_lost)
+VALUES ($1, $2, $3, $4, $5, $6, $7, to_timestamp($8::float8 / 1000), $9, $10) RETURNING ${COLUMNS}`;
 
 const REVOKE = `UPDATE highwater.api_key SET revoked_at = coalesce(revoked_at, clock_timestamp())
 WHERE id = $1 RETURNING ${COLUMNS}`;
@@ -109,11 +109,22 @@ export class PostgresKeys implements KeyAdmin {
   }
 
   async insertKey(node: string, key: NewApiKey, act?: Act): Promise<ApiKey> {
-    const { id, secretHash, name, owner, role, scopes, limits, expiresAtMs, minLevel = null } = key;
+    const {
+      id,
+      secretHash,
+      name,
+      owner,
+      role,
+      scopes,
+      limits,
+      expiresAtMs,
+      minLevel = null,
+      onLost = null,
+    } = key;
     const kept = Object.entries(limits).filter(([, value]) => value !== null);
     const values = [
       ...[id, Buffer.from(secretHash), name, owner, role, scopes],
-      ...[JSON.stringify(Object.fromEntries(kept)), expiresAtMs, minLevel],
+      ...[JSON.stringify(Object.fromEntries(kept)), expiresAtMs, minLevel, onLost],
     ];
     const [row] = await this.#query<KeyRow>(node, INSERT, values, act);
     if (row === undefined) throw new Error("the key was not written");
@@ -179,6 +190,7 @@ interface KeyRow {
   scopes: Scope[];
   limits: Partial<Record<string, number>>;
   min_level: string | null;
+  on_lost: "replay" | null;
   created_at_ms: string;
   expires_at_ms: string | null;
   revoked_at_ms: string | null;
@@ -200,6 +212,7 @@ function apiKey(row: KeyRow): ApiKey {
     scopes: row.scopes,
     limits: keyLimits(row.limits),
     ...(row.min_level !== null && { minLevel: row.min_level }),
+    ...(row.on_lost !== null && { onLost: row.on_lost }),
     createdAtMs: Number(row.created_at_ms),
     expiresAtMs: row.expires_at_ms === null ? null : Number(row.expires_at_ms),
     revokedAtMs: row.revoked_at_ms === null ? null : Number(row.revoked_at_ms),

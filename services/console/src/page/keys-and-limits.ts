@@ -38,8 +38,12 @@ export function expiresSoon({ state, expiresAt }: DescribedKey, nowMs: number): 
 }
 
 /** The key's own limits, under the names that the database and the command have. */
-export function ownLimitsText({ limits, minLevel }: DescribedKey): string {
-  return Object.entries({ ...limits, ...(minLevel !== undefined && { minLevel }) })
+export function ownLimitsText({ limits, minLevel, onLost }: DescribedKey): string {
+  return Object.entries({
+    ...limits,
+    ...(minLevel !== undefined && { minLevel }),
+    ...(onLost !== undefined && { onLost }),
+  })
     .map(([name, value]) => `${name}: ${String(value)}`)
     .join(", ");
 }

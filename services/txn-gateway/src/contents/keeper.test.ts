@@ -6,6 +6,7 @@ import {
   type EpochId,
   HighwaterError,
   type KeptContents,
+  LIMITS,
   type Offset,
   type StatementResult,
 } from "@highwater/protocol";
@@ -183,6 +184,28 @@ test("a promise to bring it back is kept with it, unless its client waits for du
     codeOf(() => setUp({ replayHoldMs: 0 }).begin(asked)),
     "keep_unavailable",
   );
+});
+
+test("a key's onLost counts for writes whose request says nothing, and refuses none of them", () => {
+  const principal = { ...ANYBODY, onLost: "replay" } as const;
+  const ofKey = setUp({ principal });
+  assert.equal(begun(ofKey.begin()).isRedone, true);
+  assert.equal(begun(ofKey.begin({ keep: true })).isRedone, true);
+  assert.equal(begun(ofKey.begin({ ack: "durable" })).isRedone, false);
+  assert.equal(ofKey.begin({ keep: false }), null);
+  assert.equal(ofKey.begin({ readOnly: true }), null);
+  // The session is kept, and an operator brings it back.
+  assert.equal(begun(ofKey.begin({ form: "wire" })).isRedone, false);
+  assert.equal(begun(setUp({ principal, replayHoldMs: 0 }).begin()).isRedone, false);
+  assert.equal(setUp({ principal, hasKeys: false }).begin(), null);
+  // There is no room for the entry that says so.
+  const metadata = Object.fromEntries(
+    Array.from({ length: LIMITS.metadataEntries }, (_, at) => [String(at), ""]),
+  );
+  assert.equal(begun(ofKey.begin({ metadata })).isRedone, false);
+  const large = begun(ofKey.begin());
+  large.add([{ sql: "x".repeat(1_001) }]);
+  assert.equal(large.isRedone, false);
 });
 
 test("what cannot be kept is refused if the request asks for it, and otherwise runs without", async () => {

@@ -10,6 +10,7 @@ import {
   type Isolation,
   type KeptContents,
   type KeptResult,
+  LIMITS,
   type Offset,
   type Statement,
   type StatementResult,
@@ -49,8 +50,9 @@ export interface KeepRequest {
   readonly keep?: boolean | undefined;
   /** Of an interactive transaction, its COMMIT says so. */
   readonly ack?: "commit" | "durable";
-  /** Of a transaction whose client does not wait for durability. */
+  /** Of a transaction whose client does not wait for durability. Undefined: as the key says. */
   readonly onLost?: "replay" | undefined;
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
   /** The lost transaction that it brings back. */
   readonly redoOf?: string;
 }
@@ -73,8 +75,9 @@ export class Keeper {
    * Returns where the transaction's contents are collected, or null if they are not to be kept.
    * Errors, only if the request asks for it: `keep_unavailable`, `overloaded`.
    */
-  begin(request: KeepRequest, principal: Principal): Kept | null {
+  begin(asked: KeepRequest, principal: Principal): Kept | null {
     const { config, contentsKeys, announcer } = this.context;
+    const request = this.#withDefaults(asked, principal);
     const isAsked = request.keep === true;
     if (request.readOnly || !(request.keep ?? keepsByDefault(config, principal))) return null;
     const { id } = request;
@@ -99,10 +102,20 @@ export class Keeper {
     }
     return new Kept(this.context, contentsKeys, request, principal);
   }
+
+  /** A key's `onLost` counts where a request says nothing and could say it. */
+  #withDefaults(request: KeepRequest, { onLost }: Principal): KeepRequest {
+    const { form, keep, metadata = {} } = request;
+    if (onLost === undefined || request.onLost !== undefined || keep === false) return request;
+    // The announcement says that it is brought back; a session of the wire knows only after its
+    // commit whether it can be kept.
+    const isAble = form !== "wire" && Object.keys(metadata).length < LIMITS.metadataEntries;
+    return isAble && this.context.config.replayHoldMs > 0 ? { ...request, onLost } : request;
+  }
 }
 
-function keepsByDefault({ keep }: KeeperContext["config"], { limits }: Principal): boolean {
-  return limits.keepBytes !== null || keep;
+function keepsByDefault({ keep }: KeeperContext["config"], { limits, onLost }: Principal): boolean {
+  return limits.keepBytes !== null || onLost !== undefined || keep;
 }
 
 /** Of one transaction. */
@@ -133,7 +146,7 @@ export class Kept {
 
   /** The service has promised to bring it back. */
   get isRedone(): boolean {
-    return this.#request.onLost !== undefined && !this.#isSafe;
+    return this.#request.onLost !== undefined && !this.#isSafe && !this.#isGivenUp;
   }
 
   get #mostBytes(): number {

@@ -40,7 +40,7 @@ test("everything that can be said of a key", () => {
   const command = parse(
     "create --name a --role r --owner team.a --scopes admin,read --expires 90d --rate 0.5 --burst 20 --concurrency 50 " +
       "--open-transactions 8 --idle-timeout 30s --total-timeout 5m --statement-timeout 500ms --lock-timeout 1h --min-level region " +
-      "--keep-bytes 20000 --create-role --password-file /secret --json",
+      "--keep-bytes 20000 --on-lost replay --create-role --password-file /secret --json",
   );
   assert.deepEqual(command, {
     kind: "create",
@@ -62,6 +62,7 @@ test("everything that can be said of a key", () => {
       keepBytes: 20_000,
     },
     minLevel: "region",
+    onLost: "replay",
     expires: { inMs: 90 * 86_400_000 },
     createRole: true,
     password: { kind: "file", path: "/secret" },
@@ -151,6 +152,7 @@ test("every fault is reported at once", () => {
   const faults = faultsOf([
     ...["create", "--scopes", "read,root", "--rate=-1", "--burst", "1.5", "--concurrency", "0"],
     ...["--owner", "jwt:x#y", "--expires", "soon", "--idle-timeout", "5", "--password-stdin", "extra"],
+    ...["--on-lost", "retry"],
   ]);
   const expected = [
     /unexpected argument extra/,
@@ -164,6 +166,7 @@ test("every fault is reported at once", () => {
     /--idle-timeout must be a duration/,
     /--expires must be a duration like 90d or a time/,
     /a password needs --create-role/,
+    /--on-lost must be replay/,
   ];
   assert.equal(faults.length, expected.length, faults.join("\n"));
   for (const pattern of expected)

@@ -27,6 +27,7 @@ export interface CreateCommand extends Given {
   readonly limits: KeyLimits;
   /** Absent: any. */
   readonly minLevel?: string;
+  readonly onLost?: "replay";
   readonly expires: Moment | null;
   readonly createRole: boolean;
   readonly password: { readonly kind: "none" | "stdin" } | { readonly kind: "file"; readonly path: string };
@@ -69,6 +70,7 @@ create:
   --idle-timeout DURATION, --total-timeout DURATION    time limits of an interactive transaction
   --statement-timeout DURATION, --lock-timeout DURATION    time limits of a statement
   --keep-bytes N           keep the contents of the key's writes, up to N bytes each, unless a request says otherwise
+  --on-lost replay         keep the contents, and bring lost fast writes back before the next primary takes writes
 
 create, revoke, expire:
   --by NAME                the person, for the audit log (default: the user and host that run the command)
@@ -107,6 +109,7 @@ const OPTIONS: Readonly<Record<string, ParseArgsOptionsConfig>> = {
     "statement-timeout": TEXT,
     "lock-timeout": TEXT,
     "keep-bytes": TEXT,
+    "on-lost": TEXT,
     "create-role": FLAG,
     "password-stdin": FLAG,
     "password-file": TEXT,
@@ -203,6 +206,8 @@ function readCreate(values: Values, json: boolean, faults: string[]): CreateComm
     );
   const expires = text("expires");
   const minLevel = text("min-level");
+  const onLost = text("on-lost");
+  if (onLost !== null && onLost !== "replay") faults.push("--on-lost must be replay");
   return {
     kind: "create",
     name,
@@ -213,6 +218,7 @@ function readCreate(values: Values, json: boolean, faults: string[]): CreateComm
     scopes: readScopes(text("scopes") ?? "read,write", faults),
     limits: readLimits(text, faults),
     ...(minLevel !== null && { minLevel }),
+    ...(onLost === "replay" && { onLost }),
     expires: expires === null || expires === "never" ? null : readMoment("--expires", expires, faults),
     createRole: values["create-role"] === true,
     password: readPassword(values, faults),

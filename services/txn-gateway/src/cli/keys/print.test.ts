@@ -30,11 +30,14 @@ test("a key's state follows from the server's clock, and revoked is the last wor
 test("the list is aligned, complete, and without what is secret", () => {
   const described = describeKey(KEY, KEY.createdAtMs);
   assert.equal(
-    keyTable([described, { ...described, name: "x", limits: {}, minLevel: "region", expiresAt: null }]),
+    keyTable([
+      described,
+      { ...described, name: "x", limits: {}, minLevel: "region", onLost: "replay", expiresAt: null },
+    ]),
     [
       "id        state   name    owner  role        scopes      limits                               min level  created                   expires",
       "k7m2abcd  active  orders  shop   app_orders  read,write  ratePerSecond=200,lockTimeoutMs=500  -          2030-01-01T00:00:00.000Z  2030-01-02T00:00:00.000Z",
-      "k7m2abcd  active  x       shop   app_orders  read,write  -                                    region     2030-01-01T00:00:00.000Z  never",
+      "k7m2abcd  active  x       shop   app_orders  read,write  onLost=replay                        region     2030-01-01T00:00:00.000Z  never",
     ].join("\n"),
   );
   assert.deepEqual(described.limits, { ratePerSecond: 200, lockTimeoutMs: 500 });

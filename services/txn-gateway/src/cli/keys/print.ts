@@ -6,7 +6,7 @@ const HEAD = ["id", "state", "name", "owner", "role", "scopes", "limits", "min l
 export function keyTable(keys: readonly DescribedKey[]): string {
   const rows = keys.map((key) => [
     ...[key.id, key.state, key.name, key.owner, key.role, key.scopes.join(",")],
-    Object.entries(key.limits)
+    Object.entries({ ...key.limits, ...(key.onLost !== undefined && { onLost: key.onLost }) })
       .map(([limit, value]) => `${limit}=${String(value)}`)
       .join(",") || "-",
     key.minLevel ?? "-",

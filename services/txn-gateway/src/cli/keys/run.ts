@@ -118,7 +118,7 @@ async function exportAudit(
 }
 
 async function create(command: CreateCommand, primary: Primary, deps: KeysDeps): Promise<void> {
-  const { name, role, scopes, limits, minLevel } = command;
+  const { name, role, scopes, limits, minLevel, onLost } = command;
   if (minLevel !== undefined && !deps.levels.includes(minLevel))
     throw badInput([`--min-level is not a configured level; use one of ${deps.levels.join(", ")}`]);
   const expiresAtMs = command.expires === null ? null : momentMs(command.expires, primary);
@@ -133,7 +133,7 @@ async function create(command: CreateCommand, primary: Primary, deps: KeysDeps):
   await claimRole(command, owner, primary.node, deps);
   const key = await deps.keys.insertKey(
     primary.node,
-    { id, secretHash, name, owner, role, scopes, limits, minLevel, expiresAtMs },
+    { id, secretHash, name, owner, role, scopes, limits, minLevel, onLost, expiresAtMs },
     actOf(command, deps),
   );
   const described = describeKey(key, primary.serverTimeMs);
