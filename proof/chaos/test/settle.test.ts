@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Journal } from "../src/workload/journal.ts";
+import { readRecorded } from "../src/workload/recorded.ts";
 import { resolveUnknowns } from "../src/workload/settle.ts";
 
 const OPEN = 40;
@@ -54,6 +55,39 @@ test("each open id is asked about again before it is given up", async () => {
     journal.close();
     server.closeAllConnections();
     server.close();
+    await rm(dir, { recursive: true, force: true });
+  }
+});
+
+test("a commit without a token is looked up like an unknown outcome, unless it has no receipt", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "highwater-recorded-"));
+  const journal = new Journal(dir, "client");
+  try {
+    const usual = { client: "c", session: null, rerunOf: null, ack: "commit", level: "region" } as const;
+    const begun = {
+      ...usual,
+      readOnly: false,
+      isolation: "serializable",
+      after: null,
+      operations: [],
+    } as const;
+    const said = { durableAt: null, shown: null, replayed: false, error: null, position: null } as const;
+    for (const [txn, outcome, more] of [
+      ["unknown", "unknown", {}],
+      ["without token", "committed", {}],
+      ["with token", "committed", {}],
+      ["no receipt", "committed", { receipt: false }],
+      ["read", "committed", { readOnly: true }],
+      ["resolved", "committed", {}],
+    ] as const) {
+      journal.invoked({ ...begun, ...more, txn });
+      journal.answered({ ...said, txn, outcome });
+    }
+    journal.note({ kind: "token", txn: "with token", token: "t", attempt: null });
+    journal.resolved({ txn: "resolved", outcome: "committed", position: null });
+    assert.deepEqual((await readRecorded(dir)).unresolved, ["unknown", "without token"]);
+  } finally {
+    journal.close();
     await rm(dir, { recursive: true, force: true });
   }
 });

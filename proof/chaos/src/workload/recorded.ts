@@ -11,7 +11,7 @@ type Asked = Pick<Invocation, "level" | "readOnly" | "owner">;
 export interface Recorded {
   readonly invocations: ReadonlyMap<TxnId, Asked>;
   readonly unanswered: readonly TxnId[];
-  /** Ids with an unknown outcome: each may have written. */
+  /** Ids that may have written: their outcome is unknown, or they committed without a token. */
   readonly unresolved: readonly TxnId[];
   /** One token for each transaction that has any. */
   readonly tokens: ReadonlyMap<TxnId, TokenNote>;
@@ -56,10 +56,14 @@ export async function readRecorded(dir: string): Promise<Recorded> {
     tokens,
     unanswered,
     unresolved: all.filter((txn) => {
-      // A read-only transaction without an answer has no outcome.
-      const isUnknown =
-        answers.get(txn) === "unknown" || (!answers.has(txn) && invocations.get(txn)?.readOnly === false);
-      return isUnknown && !resolved.has(txn) && !unreceipted.has(txn);
+      const answer = answers.get(txn);
+      const isWrite = invocations.get(txn)?.readOnly === false;
+      // A read-only transaction without an answer has no outcome. On the wire, a commit that was
+      // not held until it had a token is looked up meanwhile, but not for ever.
+      const isOpen =
+        answer === "unknown" ||
+        (isWrite && (answer === undefined || (answer === "committed" && !tokens.has(txn))));
+      return isOpen && !resolved.has(txn) && !unreceipted.has(txn);
     }),
     epochs: [...epochs.values()].sort((a, b) => a.seq - b.seq),
   };
