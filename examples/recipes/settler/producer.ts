@@ -65,11 +65,11 @@ const paying = setInterval(
   },
   1_000 / Number(RATE),
 );
+let isEnding = false;
 /**
  * The same id never runs twice: either it is committed now, or its first attempt's outcome is
  * found.
  */
-let isEnding = false;
 const again = setInterval(() => {
   const unanswered = queue.unanswered();
   for (const payment of unanswered) if (!busy.has(payment.id)) begin(payment);

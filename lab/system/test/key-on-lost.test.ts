@@ -76,9 +76,9 @@ test("a key's writes come back before others, except those that cannot be kept",
     );
     return found.length >= LOST + 2 ? found : undefined;
   });
-  const told = new Map(lost.map(({ id, redo }) => [id, redo]));
+  const reported = new Map(lost.map(({ id, redo }) => [id, redo]));
   assert.deepEqual(
-    [...ids, large, refused].map((id) => told.get(id)),
+    [...ids, large, refused].map((id) => reported.get(id)),
     [...ids.map(() => "service"), undefined, undefined],
   );
   const [found] = await rows(WEST, `SELECT count(*)::int AS n FROM note WHERE body = 'short'`);

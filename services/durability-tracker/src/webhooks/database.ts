@@ -73,7 +73,10 @@ export class Database {
     this.#pool.on("remove", (client) => this.#open.delete(client));
   }
 
-  /** Runs one statement in its own transaction. Errors: as for `transaction`. */
+  /**
+   * Runs one statement in its own transaction. Errors: HighwaterError `primary_unavailable`; a
+   * write may then have been applied.
+   */
   async query<R extends Row>(text: string, values: readonly unknown[] = []): Promise<R[]> {
     try {
       return (await this.#pool.query<R>(text, [...values])).rows;
@@ -166,8 +169,8 @@ function isUnreachable(cause: unknown): boolean {
   return cause instanceof AggregateError || (cause instanceof Error && cause.constructor === Error);
 }
 
-function unreachable(cause: unknown): HighwaterError {
-  const detail = "The primary, which has the webhooks' tables, did not answer; retry.";
+export function unreachable(cause?: unknown): HighwaterError {
+  const detail = "The tracker cannot reach the webhooks' tables now; retry.";
   return new HighwaterError("primary_unavailable", { detail, retryAfterMs: RETRY_MS }, { cause });
 }
 

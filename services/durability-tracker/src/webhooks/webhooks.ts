@@ -1,7 +1,7 @@
 // The tracker's interface to webhooks: follows the epochs, enqueues recorded events, and sends the
 // deliveries.
 import { type ClientBase } from "pg";
-import { HighwaterError, type NodeSpec } from "@highwater/protocol";
+import { type NodeSpec } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
 import { type NewEvent, type FreshEvent } from "@highwater/store";
@@ -10,7 +10,7 @@ import { type PrimaryEpoch } from "../events/event-log.ts";
 import { type Resolve } from "./address.ts";
 import { type Session, WebhookAdmin } from "./admin.ts";
 import { Chores } from "./chores.ts";
-import { Database } from "./database.ts";
+import { Database, unreachable } from "./database.ts";
 import { type DurableWish } from "./endpoints.ts";
 import { enqueueEvents } from "./enqueue.ts";
 import { Jobs } from "./jobs.ts";
@@ -108,14 +108,14 @@ export class Webhooks {
   };
 
   #session(): Open {
-    if (this.#open === null) throw notReachable();
+    if (this.#open === null) throw unreachable();
     return this.#open;
   }
 
   /** Refuses an earlier epoch's session: it will be closed soon, which would cut a call. */
   #currentSession(): Session {
     const open = this.#session();
-    if (!isSame(open.primaryEpoch, this.#deps.primaryEpoch())) throw notReachable();
+    if (!isSame(open.primaryEpoch, this.#deps.primaryEpoch())) throw unreachable();
     return open;
   }
 
@@ -240,13 +240,6 @@ export class Webhooks {
     open.database.close();
     await open.jobs.close();
   }
-}
-
-function notReachable(): HighwaterError {
-  return new HighwaterError("primary_unavailable", {
-    detail: "The tracker cannot reach the webhooks' tables now; retry.",
-    retryAfterMs: REOPEN_MS,
-  });
 }
 
 function isSame(a: PrimaryEpoch, b: PrimaryEpoch | null): boolean {
