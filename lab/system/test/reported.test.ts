@@ -90,6 +90,12 @@ test("a promise that a promotion has broken is reported with its range, and so i
   // Otherwise, bytes under way would arrive when the link is healed.
   await cluster.kill(EUROPE);
   await cluster.start(EUROPE);
+  // A server that is promoted within the second of its start, before it has asked for a stream,
+  // does not say where it left the log.
+  await eventually("the restarted replica has asked for a stream", async () => {
+    const [row] = await cluster.query(EUROPE, "SELECT pg_last_wal_receive_lsn() AS received");
+    return row?.["received"] != null;
+  });
   await cluster.healAll();
   await cluster.promote(EUROPE);
   const tracker = system.tracker(WEST).url;

@@ -192,8 +192,9 @@ FROM highwater.epoch WHERE start_offset IS NULL ORDER BY epoch.seq DESC LIMIT 1`
 
 /**
  * The timeline's history file, which a promotion writes, if it is younger than the server's
- * processes: then no other recovery has followed. Only roles of pg_monitor may list the files of
- * the log.
+ * processes: then no other recovery has followed. Times of files have whole seconds, so a promotion
+ * within the second of the start is not seen. Only roles of pg_monitor may list the files of the
+ * log.
  */
 export const PROMOTED_SINCE_START = `SELECT FROM pg_ls_waldir() f, ${CHECKPOINTER}
   AND f.name = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || '.history'
