@@ -4,7 +4,8 @@ import Type, { type Static } from "typebox";
 import { closed } from "./schema-helpers.ts";
 import { AmountText, Unit } from "./value.ts";
 import { Redo } from "./redo.ts";
-import { LevelName, Metadata, OffsetText, OwnerText, StallEvent, Uuid, Verdict } from "./schemas.ts";
+import { LevelName, Metadata, OffsetText, OwnerText, Uuid } from "./schemas.ts";
+import { StallEvent, Verdict } from "./verdicts.ts";
 
 export const DURABILITY_EVENT_TYPES = [
   "transaction.lost",

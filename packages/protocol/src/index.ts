@@ -9,6 +9,7 @@ export { type Evidence, EvidenceBody } from "./problem-details.ts";
 export * from "./problem-schema.ts";
 export * from "./redo.ts";
 export * from "./schemas.ts";
+export * from "./verdicts.ts";
 export * from "./value.ts";
 export * from "./announcements.ts";
 export * from "./contents.ts";

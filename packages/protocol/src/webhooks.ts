@@ -12,7 +12,8 @@ import {
   WebhookDisabledData,
 } from "./durability.ts";
 import { closed } from "./schema-helpers.ts";
-import { Metadata, StallEvent } from "./schemas.ts";
+import { Metadata } from "./schemas.ts";
+import { StallEvent } from "./verdicts.ts";
 
 const Instant = Type.String({ description: "RFC 3339." });
 const Count = Type.Integer({ minimum: 0 });

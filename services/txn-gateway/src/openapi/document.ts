@@ -43,7 +43,7 @@ export function makeDocument(): Json {
       version: "1",
       summary: "Runs transactions, and answers at commit or at durability.",
       description:
-        "Generated from packages/protocol/src/schemas.ts; `make gen` writes this document. docs/reference/http.md explains the calls. The ids, tokens and headers of the examples are of the past: put in a UUIDv7 of now, and what the service has answered you.",
+        "Generated from the schemas in packages/protocol/src; `make gen` writes this document. docs/reference/http.md explains the calls. The ids, tokens and headers of the examples are of the past: put in a UUIDv7 of now, and what the service has answered you.",
     },
     tags: TAGS,
     operations: OPERATIONS,
