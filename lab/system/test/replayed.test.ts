@@ -138,6 +138,11 @@ describe("lost transactions", () => {
       () => undefined,
     );
     lost.set("safe note", safe);
+    const told = newId();
+    const pending = [{ sql: "INSERT INTO note (id, body) VALUES ($1, 'pending')", params: [randomUUID()] }];
+    const how = { id: told, keep: true, ack: "durable", maxWaitMs: 100 } as const;
+    assert.equal((await send(system.gateway(EAST).url, pending, how)).status, 202);
+    lost.set("pending note", told);
     // Copies what it depends on from another row, and its client got all of it.
     const copy = "INSERT INTO note (id, body, at) SELECT $1, body, at FROM note WHERE id = $2 RETURNING *";
     await lose("copied note", copy, [randomUUID(), old]);
@@ -255,12 +260,14 @@ describe("lost transactions", () => {
 
   it("do not finish another job (seen: SKIP LOCKED), and say which kind cannot be run again", async () => {
     const report = await replay({ dryRun: false, independent: "rows" });
-    const { outcome, reason, kind } = endOf(report, "safe note");
-    assert.deepEqual(
-      [outcome, reason, kind],
-      ["unrecoverable", "not_known_committed", "unanswered"],
-      "it belongs to its client, who waited",
-    );
+    for (const what of ["safe note", "pending note"]) {
+      const { outcome, reason, kind } = endOf(report, what);
+      assert.deepEqual(
+        [outcome, reason, kind],
+        ["unrecoverable", "not_known_committed", "unanswered"],
+        `it belongs to its client, who waits: ${what}`,
+      );
+    }
     const kinds = ["job", "trigger", "notify", "operator"].map((what) => endOf(report, what));
     assert.deepEqual(
       kinds.map(({ outcome, kind }) => [outcome, kind]),

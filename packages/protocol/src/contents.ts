@@ -3,7 +3,7 @@ import Type, { type Static } from "typebox";
 import { TransactionEventData } from "./durability.ts";
 import { about, closed, texts } from "./schema-helpers.ts";
 import { OnLost } from "./redo.ts";
-import { Isolation, OffsetText, OwnerText, Statement, Uuid } from "./schemas.ts";
+import { Isolation, LevelName, OffsetText, OwnerText, Statement, Uuid } from "./schemas.ts";
 
 export const CONTENTS_LIMITS = {
   /** Of the sealed contents of one transaction, as base64url. */
@@ -99,10 +99,10 @@ export const KeptContents = Type.Object(
     ),
     ack: Type.Optional(
       Type.Literal("durable", {
-        description:
-          "Its client waited until it was durable, so it was lost before the client was answered. Absent: it was answered at its commit.",
+        description: "Its client waited for durability. Absent: it was answered at its commit.",
       }),
     ),
+    level: Type.Optional(about(LevelName, "With `ack`: the level that its client waited for.")),
     onLost: Type.Optional(OnLost),
     redoOf: Type.Optional(about(Uuid, "The lost transaction that this one has brought back.")),
     digest: Type.Union([Digest, Type.Null()], {
@@ -246,7 +246,7 @@ export const ReplayOutcome = Type.Object(
     kind: Type.Optional(
       Type.String({
         description:
-          "The kind of statement that cannot be run again, such as `trigger`; `unanswered`: its client waited for durability, was not answered, and may run it again itself.",
+          "The kind of statement that cannot be run again, such as `trigger`; `unanswered`: its client waited for durability, was not answered that it is durable, and may run it again itself.",
       }),
     ),
     because: Type.Optional(about(Uuid, "Id of the other lost transaction.")),

@@ -47,8 +47,8 @@ const REPLAYS: readonly Omit<Mutant, "faults" | "replays">[] = [
     name: "a replay brings back a safe transaction that was not answered",
     patch: {
       file: gateway("replay/ends"),
-      find: 'if (contents.ack === "durable" && answered !== "yes")',
-      replace: 'if (contents.ack === "durable" && answered === ("" as string))',
+      find: 'const wasDurable = answered === "yes" && level !== undefined && brokenAt.has(level);',
+      replace: "const wasDurable = [answered, level, brokenAt].length > 0;",
     },
   },
   {

@@ -178,7 +178,7 @@ test("a promise to bring it back is kept with it, unless its client waits for du
   assert.equal(begun(setUp().begin(asked)).isRedone, true);
   assert.equal(begun(setUp().begin({ ...asked, ack: "durable" })).isRedone, false);
   const kept = begun(setUp().begin(asked));
-  kept.acknowledge("durable");
+  kept.acknowledge({ ack: "durable", level: "region" });
   assert.equal(kept.isRedone, false);
   assert.equal(
     codeOf(() => setUp({ replayHoldMs: 0 }).begin(asked)),

@@ -50,6 +50,8 @@ export interface KeepRequest {
   readonly keep?: boolean | undefined;
   /** Of an interactive transaction, its COMMIT says so. */
   readonly ack?: "commit" | "durable";
+  /** What its client waits for, if it does. */
+  readonly level?: string;
   /** Of a transaction whose client does not wait for durability. Undefined: as the key says. */
   readonly onLost?: "replay" | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;
@@ -130,7 +132,8 @@ export class Kept {
   readonly #request: KeepRequest;
   readonly #principal: Principal;
   readonly #statements: KeptContents["statements"] = [];
-  #isSafe: boolean;
+  /** Null: its client does not wait for durability. */
+  #waitsFor: string | null = null;
   #bytes = 0;
   #isGivenUp = false;
   #announced: Announced | null = null;
@@ -141,12 +144,12 @@ export class Kept {
     this.#keys = keys;
     this.#request = request;
     this.#principal = principal;
-    this.#isSafe = request.ack === "durable";
+    this.acknowledge(request);
   }
 
   /** The service has promised to bring it back. */
   get isRedone(): boolean {
-    return this.#request.onLost !== undefined && !this.#isSafe && !this.#isGivenUp;
+    return this.#request.onLost !== undefined && this.#waitsFor === null && !this.#isGivenUp;
   }
 
   get #mostBytes(): number {
@@ -177,8 +180,8 @@ export class Kept {
   }
 
   /** Its COMMIT asks for this acknowledgement. */
-  acknowledge(ack: "commit" | "durable"): void {
-    this.#isSafe = ack === "durable";
+  acknowledge({ ack, level = "" }: Pick<KeepRequest, "ack" | "level">): void {
+    this.#waitsFor = ack === "durable" ? level : null;
   }
 
   /** Adds statements that are about to run. */
@@ -251,7 +254,7 @@ export class Kept {
       },
       statements: this.#statements,
       ...(order !== undefined && { order }),
-      ...(this.#isSafe && { ack: "durable" }),
+      ...(this.#waitsFor !== null && { ack: "durable", level: this.#waitsFor }),
       ...(this.isRedone && { onLost: "replay" }),
       ...(redoOf !== undefined && { redoOf }),
       digest: digests.includes(null)

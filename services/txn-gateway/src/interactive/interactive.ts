@@ -377,7 +377,7 @@ export class Interactive {
     const { transaction, lifetime } = open;
     const { attempt } = open.known;
     const held: Promise<unknown>[] = [];
-    attempt.kept?.acknowledge(request.ack);
+    attempt.kept?.acknowledge(request);
     attempt.kept?.add(request.statements);
     open.isCommitting = true;
     lifetime.hold();

@@ -54,7 +54,7 @@ export function owedBefore(items: readonly Item[], epochs: ReadonlySet<string>):
 
 /** Null: nothing is known yet that keeps it from being brought back. */
 export function hopeless(
-  { contents, state, order, answered }: LostWrite,
+  { contents, state, order, answered, brokenAt }: LostWrite,
   receipt: string | undefined,
 ): End | null {
   if (contents === null) return unrecoverable("not_kept", state === "not_kept" ? undefined : state);
@@ -69,9 +69,11 @@ export function hopeless(
   if (contents.statements.some(({ result }) => result?.digest === null))
     return unrecoverable("not_replayable", "truncated");
   if (contents.digest === null || order === null) return unrecoverable("not_known_committed");
-  // Its client waits for the answer, learns of the loss, and may run it again.
-  if (contents.ack === "durable" && answered !== "yes")
-    return unrecoverable("not_known_committed", "unanswered");
+  // Its client waits for durability, also behind an answer that it is pending, learns of the loss,
+  // and may run it again.
+  const { ack, level } = contents;
+  const wasDurable = answered === "yes" && level !== undefined && brokenAt.has(level);
+  if (ack === "durable" && !wasDurable) return unrecoverable("not_known_committed", "unanswered");
   return null;
 }
 

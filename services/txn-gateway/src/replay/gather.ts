@@ -22,6 +22,8 @@ export interface LostWrite {
   readonly owner: bigint;
   readonly epoch: EpochId;
   readonly answered: Answered;
+  /** The levels at which a tracker had reported it as durable. */
+  readonly brokenAt: ReadonlySet<string>;
   readonly state: ContentsState;
   readonly metadata: TransactionEventData["metadata"];
   readonly contents: Static<typeof KeptContents> | null;
@@ -62,7 +64,8 @@ export async function gather(
     const name = `${line.owner} ${line.id} ${line.attempt}`;
     const known = found.get(name);
     const better = known?.sealed == null ? { ...known, ...line } : known;
-    found.set(name, { ...better, answered: answeredOf(known, line) });
+    const verdicts = { ...line.verdicts, ...brokenIn(line), ...(known !== undefined && brokenIn(known)) };
+    found.set(name, { ...better, verdicts, answered: answeredOf(known, line) });
   }
   const writes = [...found.values()].map((line) => opened(line, keys));
   const names = new Set(writes.map(({ owner, id }) => `${String(owner)} ${id}`));
@@ -76,6 +79,10 @@ export async function gather(
 
 function answeredOf(known: Line | undefined, line: Line): Answered {
   return known === undefined || known.answered === "unknown" ? line.answered : known.answered;
+}
+
+function brokenIn({ verdicts }: Pick<Line, "verdicts">): Line["verdicts"] {
+  return Object.fromEntries(Object.entries(verdicts).filter(([, verdict]) => verdict === "broken"));
 }
 
 interface Listed {
@@ -111,6 +118,7 @@ function opened({ sealed, ...line }: Line, keys: ContentsKeys): LostWrite {
     owner,
     epoch: line.attempt as EpochId,
     answered: line.answered,
+    brokenAt: new Set(Object.keys(brokenIn(line))),
     state: line.contents,
     metadata: line.metadata,
     contents,

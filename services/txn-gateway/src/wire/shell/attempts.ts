@@ -161,7 +161,7 @@ export class WireAttempts {
     const tag = keys.receiptTag(owner, id);
     const endsWithinMs = lifespanMs(config.totalTimeoutMs, "one_shot");
     const announced = announcer.announce({ owner, primaryEpoch, id, exposed }, { level, endsWithinMs });
-    const contents = ran === null ? null : this.#contents(of, settings, { id, ran });
+    const contents = ran === null ? null : this.#contents(of, settings, { id, level, ran });
     const state = { owner, primaryEpoch, exposed, announced, atRisk, contents };
     return new WireAttempt(this.#parts, state, [id, tag, epoch, digest]);
   }
@@ -170,9 +170,9 @@ export class WireAttempts {
   #contents(
     { principal, isRelayed }: SessionOwner,
     { ack, keep }: Settings,
-    { id, ran }: { readonly id: TxnId; readonly ran: RecordedStatements },
+    { id, level, ran }: { readonly id: TxnId; readonly level: string; readonly ran: RecordedStatements },
   ): WireContents | null {
-    const request = { id, form: "wire", isolation: "read committed", readOnly: false, ack } as const;
+    const request = { id, form: "wire", isolation: "read committed", readOnly: false, ack, level } as const;
     try {
       const kept = this.#parts.keeper.begin({ ...request, keep: keep ?? undefined }, principal);
       return kept === null ? null : new WireContents(kept, ran, isRelayed);
