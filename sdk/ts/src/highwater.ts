@@ -57,12 +57,13 @@ export class Highwater extends OneShotClient {
 
   /**
    * Runs the body as one transaction and commits when the body returns. If a conflict undoes a run,
-   * or a failure discards it before the answer, `transact` runs the body again under a new id,
-   * after a random delay: at most `maxAttempts` times, and within `timeoutMs` in total.
-   * Exactly one run takes effect.
+   * `transact` runs the body again under a new id, after a random delay: at most `maxAttempts`
+   * times, and within `timeoutMs` in total. Exactly one run takes effect.
    *
    * The body must not have effects elsewhere; put those in `afterDurable`. With `ack: "durable"`,
-   * the call resolves once the transaction is durable. If the signal is aborted, an open
+   * the call resolves once the transaction is durable, and a loss before that also causes another
+   * run. Otherwise a loss rejects with `TransactionLostError`, because the service may bring the
+   * transaction back. If the signal is aborted, an open
    * transaction is rolled back, and a commit that is under way may still take effect.
    * Errors: those of the body, after a rollback. `UnknownOutcomeError` if the outcome of the commit
    * was not known in time; the body is not run again. `DurabilityTimeoutError` with

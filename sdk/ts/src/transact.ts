@@ -1,7 +1,7 @@
 // Runs a body of code as one transaction, and again under a new id while conflicts undo it. Owns
 // when it may run again: only if the previous attempt can never commit.
 import { type Core } from "./core.ts";
-import { abortError, HighwaterError } from "./errors.ts";
+import { abortError, HighwaterError, TransactionLostError } from "./errors.ts";
 import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
 import { fullJitter, monotonicMs, sleep } from "./runtime.ts";
 import { type AckOptions } from "./transaction.ts";
@@ -29,10 +29,11 @@ export async function transact<T>(core: Core, body: TransactBody<T>, options: Tr
     if (signal?.aborted) throw abortError(signal.reason, "not_applied");
     core.service.checkOpen();
     const tx = new InteractiveTransaction(core, { ...options, leftMs });
-    let isReturned = false;
+    // Whether the commit waits for durability, once the body has returned.
+    let isSafe: boolean | undefined;
     try {
       const value = await body(tx);
-      isReturned = true;
+      isSafe = tx.isOpen && options.ack === "durable";
       // Even if the body caught the error that ended the transaction: nothing of it was applied.
       if (tx.failure) throw tx.failure;
       if (tx.isOpen || tx.committed) await tx.commit({ ...options, timeoutMs: leftMs() });
@@ -40,12 +41,17 @@ export async function transact<T>(core: Core, body: TransactBody<T>, options: Tr
     } catch (cause) {
       await tx[Symbol.asyncDispose]();
       // A commit that the body has not awaited may have ended the transaction.
-      const error = isReturned ? (tx.failure ?? cause) : cause;
-      const conflict = isReturned ? error : tx.failure;
+      const isReturned = isSafe !== undefined;
+      const conflict = tx.failure ?? (isReturned ? cause : undefined);
+      const error = isReturned ? conflict : cause;
       const delayMs = fullJitter(attempt, core, undefined, core.conflictBaseMs);
       // The body's own errors pass through. So does an unknown outcome: a transaction that may have
-      // committed is not run again.
-      const isUndone = conflict instanceof HighwaterError && conflict.retry === "transaction";
+      // committed is not run again. Nor is a lost one that the service may bring back: it leaves
+      // alone only those whose commit waits for durability.
+      const isUndone =
+        conflict instanceof HighwaterError &&
+        conflict.retry === "transaction" &&
+        (isSafe || !(conflict instanceof TransactionLostError));
       if (!isUndone || attempt >= maxAttempts || delayMs + core.attemptMinMs > leftMs()) throw error;
       core.observe({ type: "retry", id: tx.id, attempt, error: conflict });
       await sleep(delayMs, signal).catch((cause: unknown) => {

@@ -190,12 +190,13 @@ class AsyncHighwater(AsyncCalls[AsyncDurabilityPromise, AsyncTransaction]):
     ) -> R:
         """Runs the body as one transaction, commits it and returns what the body returned.
 
-        After a conflict, or a loss before this call returns, the body runs again under a new id:
-        with jittered delays, for at most `timeout` seconds and `max_attempts` runs. Exactly one run
-        takes effect. The body must have no effects outside the transaction; put them in
-        `after_durable`. With `ack="durable"` this returns when the transaction is durable. If the
-        call is cancelled, an open transaction is rolled back; a commit in progress may still take
-        effect.
+        After a conflict the body runs again under a new id: with jittered delays, for at most
+        `timeout` seconds and `max_attempts` runs. Exactly one run takes effect. The body must have
+        no effects outside the transaction; put them in `after_durable`. With `ack="durable"` this
+        returns when the transaction is durable, and a loss before that also causes another run.
+        Otherwise a loss raises `TransactionLostError`, because the service may bring the
+        transaction back. If the call is cancelled, an open transaction is rolled back; a commit in
+        progress may still take effect.
 
         Args:
             body: Function that receives the open transaction. This call returns its return value.

@@ -52,8 +52,10 @@ def transact(
         attempt += 1
         tx = deps.begin(left_ms)
         conflict: BaseException | None = None
+        is_safe = False
         try:
             value = yield from _run(tx)
+            is_safe = tx.is_open and ack.ack == "durable"
             try:
                 yield from _finish(tx, ack, left_ms)
             except BaseException as error:
@@ -70,7 +72,12 @@ def transact(
             delay_ms = full_jitter(
                 attempt, base_ms=tuning.conflict_base_ms, max_ms=tuning.backoff_max_ms, random=runtime.random()
             )
-            is_undone = isinstance(conflict, HighwaterError) and conflict.retry == "transaction"
+            # A lost one may be brought back by the service, unless its commit waits for durability.
+            is_undone = (
+                isinstance(conflict, HighwaterError)
+                and conflict.retry == "transaction"
+                and (is_safe or conflict.code != "transaction_lost")
+            )
             is_interrupted = not isinstance(error, Exception)
             is_late = delay_ms + tuning.attempt_min_ms > left_ms()
             if not is_undone or is_interrupted or attempt >= max_attempts or is_late:

@@ -99,6 +99,9 @@ class Connection:
         self._autocommit = False
         self._open: Any = None
         self._followers: list[Follower] = []
+        self._of_followed: Mapping[str, object] = {}
+        self.is_safe: bool = False
+        """Whether the last commit that was sent waits for durability."""
         self._on_close = on_close
 
     def _settle(self, value: Any) -> Any:
@@ -169,7 +172,7 @@ class Connection:
         if len(statements) > STATEMENTS_MAX:
             return self._run_in_parts(statements)
         names = (*_OF_BEGIN, *_OF_COMMIT, *_OF_ONE_SHOT)
-        options = {**self._execution, **self._some(names), **_WAITS_HERE}
+        options = {**self._execution, **self._of_commit(names)}
         transaction = self._settle(self.client.transaction(list(statements), **options))
         self._acknowledge(transaction)
         if transaction.results is None:
@@ -182,7 +185,7 @@ class Connection:
         opened = self.client.begin(**self._execution, **self._some(_OF_BEGIN))
         try:
             results = self._execute(opened, statements)
-            self._acknowledge(self._settle(opened.commit(**self._some(_OF_COMMIT), **_WAITS_HERE)))
+            self._acknowledge(self._settle(opened.commit(**self._of_commit(_OF_COMMIT))))
         finally:
             if opened.committed is None:
                 self._settle(opened.rollback())
@@ -201,7 +204,7 @@ class Connection:
             self.unfollow()
             return
         try:
-            transaction = self._settle(opened.commit(**self._some(_OF_COMMIT), **_WAITS_HERE))
+            transaction = self._settle(opened.commit(**self._of_commit(_OF_COMMIT)))
             self._acknowledge(transaction)
         except HighwaterError as error:
             self._raise(error, opened)
@@ -250,20 +253,24 @@ class Connection:
         self.is_closed = True
         self.unfollow()
 
-    def follow(self, follower: Follower) -> None:
+    def follow(self, follower: Follower, *, commit: Mapping[str, object] | None = None) -> None:
         """Calls the follower with every commit until the transaction ends.
 
         With ``autocommit``: until ``commit`` or ``rollback``.
 
         Args:
             follower: Follower to call. Adding it twice has no effect.
+            commit: Settings of commits until then, where the connection's own do not wait for
+                durability.
         """
         if follower not in self._followers:
             self._followers.append(follower)
+        self._of_followed = commit or {}
 
     def unfollow(self) -> None:
         """Removes all followers."""
         self._followers = []
+        self._of_followed = {}
 
     def _acknowledge(self, transaction: Any) -> None:
         self.committed = transaction
@@ -289,6 +296,14 @@ class Connection:
     def _some(self, names: Sequence[str]) -> dict[str, object]:
         settings: Mapping[str, object] = self.settings
         return {name: settings[name] for name in names if settings.get(name) is not None}
+
+    def _of_commit(self, names: Sequence[str]) -> dict[str, object]:
+        """Returns the options of a call that commits."""
+        options = {**self._some(names), **_WAITS_HERE}
+        if options.get("ack") != "durable":
+            options |= self._of_followed
+        self.is_safe = options.get("ack") == "durable"
+        return options
 
     def _refuse_session_bound(self, statements: Sequence[Statement]) -> None:
         is_alone = self._autocommit and len(statements) == 1

@@ -7,7 +7,7 @@ commit. Owns the link between the two.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -34,6 +34,10 @@ class Memory:
         self.commits: int = 0
         self.failure: BaseException | None = None
         """The error that ended the current transaction, whatever the body did with it."""
+        self.connection: dbapi.Connection | None = None
+        """The last one that a transaction began on."""
+        self.commit: Mapping[str, object] = {}
+        """Settings of commits, where the connection's own do not wait for durability."""
         self._listeners: list[Callable[[BasePromise], None]] = []
 
     def committed(self, client: Any, transaction: BasePromise) -> None:
@@ -124,7 +128,8 @@ def _follow(connection: Connection, memory: Memory) -> None:
     raw: object = connection.connection.dbapi_connection
     if isinstance(raw, dbapi.Connection):
         memory.failure = None
-        raw.follow(memory)
+        memory.connection = raw
+        raw.follow(memory, commit=memory.commit)
 
 
 def follow_sessions() -> None:

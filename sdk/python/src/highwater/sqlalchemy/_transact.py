@@ -75,7 +75,8 @@ def transact(
     takes effect: nothing runs again if one of several engines has committed, or the body has
     committed itself. The body must have no effects outside the transaction. With `ack="durable"`
     this returns when the transaction is durable at the level; a loss before that also causes
-    another run.
+    another run. With `ack="commit"` a loss is raised: the service may bring such a transaction
+    back.
 
     Args:
         sessions: A `sessionmaker` or an `async_sessionmaker`, or any function that returns a
@@ -97,7 +98,7 @@ def transact(
     if isinstance(session, AsyncSession):
         return _transact_async(sessions, session, body, retries, wait)
     while True:
-        run = _Run(memory_of(session))
+        run = _Run(memory_of(session), wait)
         try:
             with session:
                 value = body(session)
@@ -122,7 +123,7 @@ async def _transact_async(
     wait: _Wait,
 ) -> Any:
     while True:
-        run = _Run(memory_of(session))
+        run = _Run(memory_of(session), wait)
         try:
             async with session:
                 value = await body(session)
@@ -146,6 +147,13 @@ class _Wait:
     level: str | None
     is_wanted: bool
     may_be_pending: bool
+
+    @property
+    def commit(self) -> dict[str, object]:
+        """Settings of the commit, which does not wait itself. The service learns who does."""
+        if not self.is_wanted:
+            return {}
+        return {"ack": "durable", "max_wait": 0.0, **({} if self.level is None else {"level": self.level})}
 
     @contextlib.contextmanager
     def ended(self) -> Iterator[None]:
@@ -183,7 +191,8 @@ class _Retries:
 class _Run:
     """One run of the body: knows whether any of it took effect."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, wait: _Wait) -> None:
+        memory.commit = wait.commit
         self._memory = memory
         self._commits_before = memory.commits
 
@@ -195,10 +204,18 @@ class _Run:
             # Of several transactions (one per engine, or by the body itself) the others would be
             # applied twice.
             is_lost = isinstance(cause, TransactionLostError) and cause.transaction_id == memory.last.id
-            return commits == 1 and is_lost and cause is not None and cause.retry == "transaction"
+            return commits == 1 and is_lost and self._may_run_again(cause)
         # Whatever the body did with the error that ended its transaction.
-        cause = cause if memory.failure is None else _client_error(memory.failure)
-        return cause is not None and cause.retry == "transaction"
+        return self._may_run_again(cause if memory.failure is None else _client_error(memory.failure))
+
+    def _may_run_again(self, cause: HighwaterError | None) -> bool:
+        """The service may bring back what it lost, unless its commit waited for durability."""
+        is_safe = self._memory.connection is not None and self._memory.connection.is_safe
+        return (
+            cause is not None
+            and cause.retry == "transaction"
+            and (is_safe or not isinstance(cause, TransactionLostError))
+        )
 
 
 def _client_error(error: BaseException) -> HighwaterError | None:
