@@ -301,8 +301,8 @@ export function unknownOutcome(transactionId: string | undefined, cause: unknown
 const SETTLED = tableOf<readonly [code: string, message: string]>({
   lost: ["transaction_lost", "a failover discarded it: run it again with a new id"],
   aborted: ["transaction_aborted", "it never commits: run it again with a new id"],
-  broken: ["promise_broken", "a failover discarded it, though durable"],
-  expired: ["id_expired", "its receipt is no longer kept"],
+  broken: ["promise_broken", "a failover discarded it"],
+  expired: ["id_expired", "its receipt is gone"],
   unknown: ["transaction_unknown", "no tracker knows its outcome"],
 });
 

@@ -41,9 +41,8 @@ export async function transact<T>(core: Core, body: TransactBody<T>, options: Tr
     } catch (cause) {
       await tx[Symbol.asyncDispose]();
       // A commit that the body has not awaited may have ended the transaction.
-      const isReturned = isSafe !== undefined;
-      const conflict = tx.failure ?? (isReturned ? cause : undefined);
-      const error = isReturned ? conflict : cause;
+      const conflict = tx.failure ?? (isSafe === undefined ? undefined : cause);
+      const error = isSafe === undefined ? cause : conflict;
       const delayMs = fullJitter(attempt, core, undefined, core.conflictBaseMs);
       // The body's own errors pass through. So does an unknown outcome: a transaction that may have
       // committed is not run again. Nor is a lost one that the service may bring back: it leaves
