@@ -138,11 +138,11 @@ describe("lost transactions", () => {
       () => undefined,
     );
     lost.set("safe note", safe);
-    const told = newId();
+    const unconfirmed = newId();
     const pending = [{ sql: "INSERT INTO note (id, body) VALUES ($1, 'pending')", params: [randomUUID()] }];
-    const how = { id: told, keep: true, ack: "durable", maxWaitMs: 100 } as const;
+    const how = { id: unconfirmed, keep: true, ack: "durable", maxWaitMs: 100 } as const;
     assert.equal((await send(system.gateway(EAST).url, pending, how)).status, 202);
-    lost.set("pending note", told);
+    lost.set("pending note", unconfirmed);
     // Copies what it depends on from another row, and its client got all of it.
     const copy = "INSERT INTO note (id, body, at) SELECT $1, body, at FROM note WHERE id = $2 RETURNING *";
     await lose("copied note", copy, [randomUUID(), old]);

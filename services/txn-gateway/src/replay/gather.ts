@@ -64,7 +64,7 @@ export async function gather(
     const name = `${line.owner} ${line.id} ${line.attempt}`;
     const known = found.get(name);
     const better = known?.sealed == null ? { ...known, ...line } : known;
-    const verdicts = { ...line.verdicts, ...brokenIn(line), ...(known !== undefined && brokenIn(known)) };
+    const verdicts = { ...line.verdicts, ...(known !== undefined && brokenIn(known)) };
     found.set(name, { ...better, verdicts, answered: answeredOf(known, line) });
   }
   const writes = [...found.values()].map((line) => opened(line, keys));
