@@ -130,11 +130,10 @@ export async function concludeOn(
       throw cutShort(spec, { id: spec.id, statement: cutStatement(results.slice(first, tailAt)) });
     return refused(spec, error, { head, failed: results.length, commit: tailAt + tail.commit });
   }
-  const snapshot = head.snapshot === null ? undefined : results[head.snapshot];
   const ended = endedAt(session, spec, parts.readPositions, {
     tail,
     results: results.slice(tailAt),
-    snapshot,
+    ...openedBy(head, results),
   });
   return { kind: "committed", exact: false, ...ended, results: results.slice(first, tailAt) };
 }
@@ -188,19 +187,25 @@ function refused(
   throw failureOf(error, { id: spec.id, statement: isUsers ? failed - first : undefined });
 }
 
-/**
- * The position of a transaction whose COMMIT was answered. `results` are those of the tail;
- * `snapshot` is the position that a read-only transaction read with its first snapshot.
- */
+/** What the first steps of a transaction have returned, for its end. */
+export interface Opened {
+  /** The position that a read-only transaction read with its first snapshot. */
+  readonly snapshot?: StatementResult | undefined;
+  /** The order of a write. */
+  readonly order?: StatementResult | undefined;
+}
+
+export function openedBy(head: Head, results: readonly StatementResult[]): Opened {
+  if (head.snapshot !== null) return { snapshot: results[head.snapshot] };
+  return head.tellsOrder === true && head.receipt !== null ? { order: results[head.receipt] } : {};
+}
+
+/** The position of a transaction whose COMMIT was answered. `results` are those of the tail. */
 export function endedAt(
   session: Session,
   spec: TransactionOptions,
   readPositions: ReadPositions,
-  answered: {
-    readonly tail: Tail;
-    readonly results: readonly StatementResult[];
-    readonly snapshot: StatementResult | undefined;
-  },
+  answered: Opened & { readonly tail: Tail; readonly results: readonly StatementResult[] },
 ): { readonly offset: Offset; readonly isFlushed?: boolean; readonly order?: CommitOrder } {
   const { tail, results, snapshot } = answered;
   const tag = results[tail.commit]?.command;
@@ -219,7 +224,8 @@ export function endedAt(
     throw unconfirmed(spec.id, false, found);
   }
   const offset = endOfLog(parseLsn(lsn), session.segmentBytes);
-  const [xid, shown] = (tail.order === undefined ? undefined : results[tail.order])?.rows[0] ?? [];
+  const order = tail.order === undefined ? answered.order : results[tail.order];
+  const [xid, shown] = order?.rows[0] ?? [];
   if (xid != null && shown != null) return { offset, order: { xid, snapshot: shown } };
   if (!spec.readOnly || snapshotText == null || flushed == null) return { offset };
   const tightened = readPositions.tighten({ epoch: epoch as EpochId, snapshot: snapshotText, offset });

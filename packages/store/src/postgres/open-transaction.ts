@@ -11,7 +11,7 @@ import {
   type ResultMeter,
   type TransactionSpec,
 } from "../port.ts";
-import { endedAt, type ExecutionContext, withPosition } from "./execute.ts";
+import { endedAt, type ExecutionContext, type Opened, openedBy, withPosition } from "./execute.ts";
 import { failureOf, receiptRefusal, sessionLost, unconfirmed } from "./failures.ts";
 import { type PipelineOutcome, type Step } from "./pipeline.ts";
 import { bodyOf, dropsPrepared, headOf, refuseControl, tailOf } from "./plan.ts";
@@ -40,8 +40,7 @@ class PostgresTransaction extends OpenCalls implements OpenTransaction {
   readonly #lease: SessionLease;
   readonly #spec: TransactionSpec;
   readonly #parts: Parts;
-  /** The position that a read-only transaction read with its first snapshot. */
-  #snapshot: StatementResult | undefined;
+  #opened: Opened = {};
   /** The meter of the running call. */
   #meter: ResultMeter | undefined;
   #hasEnded = false;
@@ -77,7 +76,7 @@ class PostgresTransaction extends OpenCalls implements OpenTransaction {
       },
     );
     if (error === null) {
-      if (head.snapshot !== null) this.#snapshot = results[head.snapshot];
+      this.#opened = openedBy(head, results);
       return results.slice(head.steps.length);
     }
     await this.#end(!endsSession(error.severity));
@@ -139,7 +138,7 @@ class PostgresTransaction extends OpenCalls implements OpenTransaction {
         const ended = endedAt(session, this.#spec, readPositions, {
           tail,
           results: results.slice(statements.length),
-          snapshot: this.#snapshot,
+          ...this.#opened,
         });
         return { kind: "committed", exact: false, ...ended, results: results.slice(0, statements.length) };
       }

@@ -3,7 +3,15 @@
 import { HighwaterError, type Isolation, type Param, type Statement, type TxnId } from "@highwater/protocol";
 import { type AsSent, type ResultLimits, type TransactionSpec } from "../port.ts";
 import { type Step } from "./pipeline.ts";
-import { COMMIT, COMMIT_EARLY, INSERT_RECEIPT, ORDER, POSITION, SNAPSHOT_POSITION } from "./sql.ts";
+import {
+  COMMIT,
+  COMMIT_EARLY,
+  INSERT_ORDERED_RECEIPT,
+  INSERT_RECEIPT,
+  ORDER,
+  POSITION,
+  SNAPSHOT_POSITION,
+} from "./sql.ts";
 import { factsOf, leadingWords } from "./statement-guard.ts";
 
 const ISOLATION_SQL: Readonly<Record<Isolation, string>> = {
@@ -45,6 +53,7 @@ const FIRST_SNAPSHOT_STEP = quiet("SELECT");
 const RECEIPT_INDEX = 1;
 
 export type TransactionOptions = Omit<TransactionSpec, "statements">;
+type TailOptions = Pick<TransactionOptions, "readOnly" | "isolation" | "tellsOrder">;
 
 export interface Head {
   readonly steps: readonly Step[];
@@ -55,6 +64,13 @@ export interface Head {
    * snapshot.
    */
   readonly snapshot: number | null;
+  /** The receipt's insert returns the order of a write. */
+  readonly tellsOrder?: true;
+}
+
+/** Its order is known with its first snapshot; else only behind its last statement. */
+function isOrderedAtFirst({ isolation, tellsOrder = false }: TailOptions): boolean {
+  return tellsOrder && isolation !== "read committed";
 }
 
 /**
@@ -67,8 +83,11 @@ export function headOf(spec: TransactionOptions): Head {
   const limits = limitSteps(spec);
   if (!readOnly) {
     const values = [spec.id, spec.tag, spec.epoch, String(spec.digest)];
-    const receipt: Step = { ...quiet(INSERT_RECEIPT, values), isNamed: true };
-    return { steps: [begin, receipt, ...limits], receipt: RECEIPT_INDEX, snapshot: null };
+    const isOrdered = isOrderedAtFirst(spec);
+    const sql = isOrdered ? INSERT_ORDERED_RECEIPT : INSERT_RECEIPT;
+    const receipt: Step = { ...quiet(sql, values), isNamed: true };
+    const steps = [begin, receipt, ...limits];
+    return { steps, receipt: RECEIPT_INDEX, snapshot: null, ...(isOrdered && { tellsOrder: true }) };
   }
   // In READ COMMITTED every statement has its own snapshot. Only a position read after the last one
   // bounds them all.
@@ -110,7 +129,7 @@ export interface Tail {
   /** Among the results, the index of COMMIT, and of the step that reads the position, if any. */
   readonly commit: number;
   readonly position: number | null;
-  /** Index of the step that reads the order of a write; absent where none does. */
+  /** Index of the step that reads the order of a write; absent where the receipt does, or none. */
   readonly order?: number;
 }
 
@@ -130,15 +149,10 @@ const LATE_READ_TAIL: Tail = { steps: [...END_STEPS, SNAPSHOT_STEP], commit: 0, 
  * The steps after the last statement. With `sharesPosition`, a later step reads the position for
  * several writes.
  */
-export function tailOf(
-  {
-    readOnly,
-    isolation,
-    tellsOrder = false,
-  }: Pick<TransactionOptions, "readOnly" | "isolation" | "tellsOrder">,
-  sharesPosition = false,
-): Tail {
-  if (!readOnly && tellsOrder) return sharesPosition ? SHARED_ORDERED_TAIL : ORDERED_TAIL;
+export function tailOf(options: TailOptions, sharesPosition = false): Tail {
+  const { readOnly, isolation, tellsOrder = false } = options;
+  if (!readOnly && tellsOrder && !isOrderedAtFirst(options))
+    return sharesPosition ? SHARED_ORDERED_TAIL : ORDERED_TAIL;
   if (!readOnly) return sharesPosition ? SHARED_WRITE_TAIL : WRITE_TAIL;
   return isolation === "read committed" ? LATE_READ_TAIL : READ_TAIL;
 }

@@ -36,8 +36,13 @@ SELECT CASE WHEN s.ids_from OPERATOR(pg_catalog.>) asked.id THEN NULL ELSE asked
 FROM (VALUES ($1::pg_catalog.uuid, $2::pg_catalog.uuid, $3::pg_catalog.uuid, $4::pg_catalog.int8)) asked (id, tag, epoch, digest)
 LEFT JOIN highwater.current_epoch s ON s.id OPERATOR(pg_catalog.=) asked.epoch`;
 
+const XID_AND_SNAPSHOT = "pg_catalog.pg_current_xact_id(), pg_catalog.pg_current_snapshot()";
+
 /** Read behind the last statement of a write: what it overwrote, this snapshot shows. */
-export const ORDER = "SELECT pg_catalog.pg_current_xact_id(), pg_catalog.pg_current_snapshot()";
+export const ORDER = `SELECT ${XID_AND_SNAPSHOT}`;
+
+/** From REPEATABLE READ on, a transaction's first snapshot is its last one too. */
+export const INSERT_ORDERED_RECEIPT = `${INSERT_RECEIPT} RETURNING ${XID_AND_SNAPSHOT}`;
 
 /** User code may have changed it; no lock may outlive the commit point. */
 export const COMMIT_EARLY = "SET LOCAL synchronous_commit TO off";
