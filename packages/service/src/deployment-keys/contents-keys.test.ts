@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ContentsKeys, type SealedAbout } from "./contents-keys.ts";
+import { isSealed, splitSealed } from "./sealed.ts";
 import { type DeploymentKey } from "./settings.ts";
 
 const key = (kid: number, validFromMs: number, seed = `key ${String(kid)}`): DeploymentKey => ({
@@ -49,13 +50,21 @@ test("every changed byte, and contents that were cut, are refused", () => {
   }
   for (const length of [0, 1, 61, 62, 80, sealed.length - 1])
     assert.throws(() => keys.open(ABOUT, sealed.subarray(0, length)), `${String(length)} bytes`);
+  for (let length = 0; length <= sealed.length; length++) {
+    const cut = sealed.subarray(0, length);
+    const isWhole = isSealed(cut.toString("base64url"));
+    assert.equal(isWhole, length >= 90, `${String(length)} bytes`);
+    if (isWhole) assert.equal(splitSealed(cut).wrapped.length, 62);
+    else assert.throws(() => splitSealed(cut));
+  }
+  assert.equal(isSealed(Buffer.concat([Buffer.of(2), sealed.subarray(1)]).toString("base64url")), false);
 });
 
 test("an owner has a data key for an hour, owners share none, and none is in the clear", () => {
   let nowMs = 0;
   const keys = new ContentsKeys("test", [OLD], { wallMs: () => nowMs, monotonicMs: () => nowMs });
   const wrappedOf = (owner: bigint): string =>
-    Buffer.from(ContentsKeys.split(keys.seal({ ...ABOUT, owner }, TEXT)).wrapped).toString("hex");
+    Buffer.from(splitSealed(keys.seal({ ...ABOUT, owner }, TEXT)).wrapped).toString("hex");
   const first = wrappedOf(7n);
   assert.equal(wrappedOf(7n), first);
   assert.notEqual(wrappedOf(8n), first);

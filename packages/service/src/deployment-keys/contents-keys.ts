@@ -1,8 +1,16 @@
 // Seals and opens the contents of kept transactions. Each owner has data keys of its own, which a
 // key of the deployment wraps. Without the wrapped data key sealed contents cannot be opened, so an
 // erasure destroys it. (docs/decisions/0226-contents-of-lost-transactions-are-kept.md)
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createSecretKey,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+} from "node:crypto";
 import { type Clock } from "@highwater/runtime";
+import { HEAD_BYTES, KEY_BYTES, NONCE_BYTES, SEALED_VERSION, splitSealed, TAG_BYTES } from "./sealed.ts";
 import { type Schedule } from "./settings.ts";
 
 /** What sealed contents are bound to: they open for no other transaction and no other place. */
@@ -14,7 +22,7 @@ export interface SealedAbout {
 }
 
 interface DataKey {
-  readonly plain: Buffer;
+  readonly key: KeyObject;
   /** Version, number of the wrapping key, nonce, encrypted data key and tag. */
   readonly wrapped: Buffer;
   readonly untilMs: number;
@@ -22,14 +30,6 @@ interface DataKey {
 }
 
 const CIPHER = "aes-256-gcm";
-const VERSION = 1;
-const KEY_BYTES = 32;
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
-/** Version and number. */
-const HEAD_BYTES = 2;
-const WRAPPED_BYTES = HEAD_BYTES + NONCE_BYTES + KEY_BYTES + TAG_BYTES;
-/** Random nonces of 96 bits stay unique far beyond this number under one key. */
 const SEALS_MAX = 1_048_576;
 const DATA_KEY_MS = 3_600_000;
 /** The owner whose data key is the oldest gets a new one with its next transaction. */
@@ -47,7 +47,7 @@ export class ContentsKeys {
   readonly #deployment: string;
   readonly #schedule: Schedule;
   readonly #clock: Pick<Clock, "wallMs" | "monotonicMs">;
-  readonly #wrapping = new Map<number, Buffer>();
+  readonly #wrapping = new Map<number, KeyObject>();
   readonly #dataKeys = new Map<bigint, DataKey>();
 
   constructor(deployment: string, schedule: Schedule, clock: Pick<Clock, "wallMs" | "monotonicMs">) {
@@ -58,30 +58,22 @@ export class ContentsKeys {
 
   /** Returns the wrapped data key, followed by the encrypted text. */
   seal(about: SealedAbout, text: string): Buffer {
-    const key = this.#dataKeyOf(about.owner);
-    key.seals++;
-    return Buffer.concat([key.wrapped, encrypt(key.plain, this.#bindingOf(about), Buffer.from(text))]);
+    const dataKey = this.#dataKeyOf(about.owner);
+    // This process has made the key and shares it with none, so a number is no nonce twice.
+    const nonce = Buffer.alloc(NONCE_BYTES);
+    nonce.writeUInt32BE(dataKey.seals++, NONCE_BYTES - 4);
+    return Buffer.concat([dataKey.wrapped, ...encrypt(dataKey.key, nonce, this.#bindingOf(about), text)]);
   }
 
   /** Throws if the contents were changed, or belong to another transaction or deployment. */
   open(about: SealedAbout, sealed: Uint8Array): string {
-    const { wrapped, body } = ContentsKeys.split(sealed);
+    const { wrapped, body } = splitSealed(sealed);
     const plain = decrypt(
       this.#wrappingKey(wrapped[1] ?? 0),
       this.#ownerBinding(about.owner),
       wrapped.subarray(HEAD_BYTES),
     );
-    return decrypt(plain, this.#bindingOf(about), body).toString("utf8");
-  }
-
-  /**
-   * Splits sealed contents, so that a tracker can store each data key once and destroy it. Throws
-   * if they are not of this version.
-   */
-  static split(sealed: Uint8Array): { readonly wrapped: Uint8Array; readonly body: Uint8Array } {
-    if (sealed[0] !== VERSION || sealed.length < WRAPPED_BYTES + NONCE_BYTES + TAG_BYTES)
-      throw new Error("the contents are not sealed as version 1");
-    return { wrapped: sealed.subarray(0, WRAPPED_BYTES), body: sealed.subarray(WRAPPED_BYTES) };
+    return decrypt(createSecretKey(plain), this.#bindingOf(about), body).toString("utf8");
   }
 
   #dataKeyOf(owner: bigint): DataKey {
@@ -91,10 +83,10 @@ export class ContentsKeys {
     const plain = randomBytes(KEY_BYTES);
     const kid = this.#signingKid();
     const wrapped = Buffer.concat([
-      Buffer.from([VERSION, kid]),
-      encrypt(this.#wrappingKey(kid), this.#ownerBinding(owner), plain),
+      Buffer.from([SEALED_VERSION, kid]),
+      ...encrypt(this.#wrappingKey(kid), randomBytes(NONCE_BYTES), this.#ownerBinding(owner), plain),
     ]);
-    const key = { plain, wrapped, untilMs: nowMs + DATA_KEY_MS, seals: 0 };
+    const key = { key: createSecretKey(plain), wrapped, untilMs: nowMs + DATA_KEY_MS, seals: 0 };
     this.#dataKeys.delete(owner);
     this.#dataKeys.set(owner, key);
     const [oldest] = this.#dataKeys.keys();
@@ -110,13 +102,15 @@ export class ContentsKeys {
     return key.kid;
   }
 
-  #wrappingKey(kid: number): Buffer {
+  #wrappingKey(kid: number): KeyObject {
     const known = this.#wrapping.get(kid);
     if (known !== undefined) return known;
     const key = this.#schedule.find((each) => each.kid === kid);
     if (key === undefined) throw new Error(`HIGHWATER_CONTENTS_KEYS has no key ${String(kid)}`);
-    const made = Buffer.from(
-      hkdfSync("sha256", key.secret, this.#deployment, `highwater contents ${String(kid)}`, KEY_BYTES),
+    const made = createSecretKey(
+      Buffer.from(
+        hkdfSync("sha256", key.secret, this.#deployment, `highwater contents ${String(kid)}`, KEY_BYTES),
+      ),
     );
     this.#wrapping.set(kid, made);
     return made;
@@ -131,14 +125,15 @@ export class ContentsKeys {
   }
 }
 
-function encrypt(key: Uint8Array, binding: Uint8Array, plain: Uint8Array): Buffer {
-  const nonce = randomBytes(NONCE_BYTES);
+/** A key as bytes would be made into an object at each call, which costs more than the rest. */
+function encrypt(key: KeyObject, nonce: Buffer, binding: Uint8Array, plain: string | Uint8Array): Buffer[] {
   const cipher = createCipheriv(CIPHER, key, nonce);
   cipher.setAAD(binding);
-  return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
+  const text = typeof plain === "string" ? cipher.update(plain, "utf8") : cipher.update(plain);
+  return [nonce, text, cipher.final(), cipher.getAuthTag()];
 }
 
-function decrypt(key: Uint8Array, binding: Uint8Array, encrypted: Uint8Array): Buffer {
+function decrypt(key: KeyObject, binding: Uint8Array, encrypted: Uint8Array): Buffer {
   const end = encrypted.length - TAG_BYTES;
   const decipher = createDecipheriv(CIPHER, key, encrypted.subarray(0, NONCE_BYTES), {
     authTagLength: TAG_BYTES,
