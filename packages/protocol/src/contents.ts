@@ -3,7 +3,7 @@ import Type, { type Static } from "typebox";
 import { TransactionEventData } from "./durability.ts";
 import { about, closed, texts } from "./schema-helpers.ts";
 import { OnLost } from "./redo.ts";
-import { Isolation, LevelName, OffsetText, OwnerText, Statement, Uuid } from "./schemas.ts";
+import { Isolation, LevelName, LIMITS, OffsetText, OwnerText, Statement, Uuid } from "./schemas.ts";
 
 export const CONTENTS_LIMITS = {
   /** Of the sealed contents of one transaction, as base64url. */
@@ -363,6 +363,8 @@ export const AnsweredAnnouncement = Type.Object(
     kind: Type.Literal("answered"),
     id: Uuid,
     epoch: Uuid,
+    /** Others of the same epoch and owner. */
+    also: Type.Optional(Type.Array(Uuid, { maxItems: LIMITS.announcementsPerBatch })),
     owner: Type.Optional(OwnerText),
     answered: texts(["yes", "no"]),
   },

@@ -1,6 +1,6 @@
 // Parts of the tracker that fuzzing calls directly. Nothing that ships imports this file.
 export { ContentsDatabase } from "./contents/contents-database.ts";
-export { itemOf } from "./contents/contents.ts";
+export { groupsOf } from "./contents/entries.ts";
 export { type LedgerEntry, type Waiting } from "./core/index.ts";
 export { readEventsQuery } from "./events/query.ts";
 export { formatCursor, parseCursor } from "./events/wire.ts";

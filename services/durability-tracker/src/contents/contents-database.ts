@@ -1,9 +1,19 @@
 // The file with the contents of kept transactions and the list of what was lost, in SQLite. Beside
 // the ledger, and not in it: contents are large, may be refused, and are overwritten when they are
-// deleted. Keeps the limits; judges nothing and opens nothing.
+// deleted. They are a log first, and mostly forgotten so. Transactions get rows of their own when
+// their epoch has ended or their owner's contents are erased. Keeps the limits; judges nothing and
+// opens nothing. (docs/decisions/0249-kept-contents-are-a-log-first.md)
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import { type Answered, type ContentsState, type NotKeptWhy } from "@highwater/protocol";
+import {
+  type Answered,
+  type ContentsState,
+  type NotKeptWhy,
+  type TxnId,
+  txnTimestampMs,
+} from "@highwater/protocol";
+import { splitSealed } from "@highwater/service/sealed";
 import { sortable, unsortable } from "../shell/ledger-codec.ts";
+import { type ContentsGroup, type Entry, entryText, readEntries } from "./entries.ts";
 
 export interface ContentsLimits {
   /** Bytes of all contents, and of one owner's. */
@@ -18,17 +28,9 @@ export interface AttemptKey {
   readonly epoch: string;
 }
 
-export type ContentsItem =
-  | (AttemptKey & {
-      readonly kind: "contents";
-      readonly offset: string;
-      /** The time in the transaction's id. */
-      readonly idMs: number;
-      /** The data key as the deployment's key has wrapped it, and the contents. */
-      readonly wrapped: Uint8Array;
-      readonly body: Uint8Array;
-    })
-  | (AttemptKey & { readonly kind: "answered"; readonly answered: "yes" | "no" });
+export interface NotKept extends AttemptKey {
+  readonly why: NotKeptWhy;
+}
 
 export interface PendingContents extends AttemptKey {
   readonly offset: string;
@@ -74,12 +76,22 @@ interface DataKey {
   readonly wrapped: Uint8Array;
 }
 
-const VERSION = 1;
+const VERSION = 2;
 /** What a row takes beside its contents. */
 const ROW_BYTES = 256;
+/** The log of an ended epoch is read in parts, between which the file does other work. */
+const UNPACKED_CHARS = 512 * 1_024;
 const PENDING_MAX = 1_000;
 /** Whose data keys are remembered. */
 const OWNERS_MAX = 10_000;
+
+/** Since version 2. `place`: see `sortable`. */
+const LOG = `
+CREATE TABLE log (n INTEGER PRIMARY KEY AUTOINCREMENT, epoch TEXT NOT NULL, owner TEXT NOT NULL, place TEXT NOT NULL,
+  transactions INTEGER NOT NULL, bytes INTEGER NOT NULL, entries TEXT NOT NULL);
+CREATE INDEX log_place ON log (epoch, place);
+CREATE INDEX log_epoch ON log (epoch);
+PRAGMA user_version = ${String(VERSION)};`;
 
 const SCHEMA = `
 CREATE TABLE data_key (n INTEGER PRIMARY KEY, owner TEXT NOT NULL, wrapped BLOB NOT NULL, UNIQUE (owner, wrapped));
@@ -88,8 +100,7 @@ CREATE TABLE kept (owner TEXT NOT NULL, id TEXT NOT NULL, epoch TEXT NOT NULL, p
 CREATE INDEX kept_place ON kept (epoch, place);
 CREATE TABLE lost (n INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL, id TEXT NOT NULL, epoch TEXT NOT NULL, at_ms INTEGER NOT NULL,
   data TEXT NOT NULL, UNIQUE (owner, id, epoch));
-CREATE TABLE erasure (owner TEXT PRIMARY KEY, through_ms INTEGER NOT NULL);
-PRAGMA user_version = ${String(VERSION)};`;
+CREATE TABLE erasure (owner TEXT PRIMARY KEY, through_ms INTEGER NOT NULL);${LOG}`;
 
 const IS_LOST =
   "EXISTS (SELECT 1 FROM lost l WHERE l.owner = kept.owner AND l.id = kept.id AND l.epoch = kept.epoch)";
@@ -98,7 +109,21 @@ const SQL = {
   addKey: "INSERT INTO data_key (owner, wrapped) VALUES (?, ?) ON CONFLICT DO NOTHING",
   findKey: "SELECT n FROM data_key WHERE owner = ? AND wrapped = ?",
   known: "SELECT state FROM kept WHERE owner = ? AND id = ? AND epoch = ?",
-  add: "INSERT INTO kept (owner, id, epoch, place, data_key, body, bytes, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+  log: "INSERT INTO log (epoch, owner, place, transactions, bytes, entries) VALUES (?, ?, ?, ?, ?, ?)",
+  forgetLog: "DELETE FROM log WHERE epoch = ? AND place <= ? RETURNING owner, transactions, bytes",
+  ofEpoch: "SELECT n, epoch, owner, entries FROM log WHERE epoch = ? ORDER BY n LIMIT 1",
+  ofOwner: "SELECT n, epoch, owner, entries FROM log WHERE owner = ? ORDER BY n LIMIT 1",
+  dropLog: "DELETE FROM log WHERE n = ? RETURNING owner, transactions, bytes",
+  logSums:
+    "SELECT epoch, owner, sum(transactions) AS transactions, sum(bytes) AS bytes FROM log GROUP BY epoch, owner",
+  places:
+    "SELECT epoch, max(place) AS place FROM (SELECT epoch, place FROM log UNION ALL SELECT epoch, place FROM kept) GROUP BY epoch",
+  refuse:
+    "INSERT INTO kept (owner, id, epoch, place, bytes, state) VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT DO NOTHING",
+  /** What came first stays, unless there was no room for it. */
+  add: `INSERT INTO kept (owner, id, epoch, place, data_key, body, bytes, state) VALUES (?, ?, ?, ?, ?, ?, ?, 'kept')
+    ON CONFLICT (owner, id, epoch) DO UPDATE SET place = excluded.place, data_key = excluded.data_key, body = excluded.body,
+      bytes = excluded.bytes, state = 'kept' WHERE state = 'over_limit'`,
   answered: "UPDATE kept SET answered = ? WHERE owner = ? AND id = ? AND epoch = ?",
   erasures: "SELECT owner, through_ms FROM erasure",
   forgetThrough: `DELETE FROM kept WHERE epoch = ? AND place <= ? AND NOT ${IS_LOST} RETURNING owner, bytes`,
@@ -124,7 +149,7 @@ const SQL = {
     WHERE l.owner = kept.owner AND l.id = kept.id AND l.epoch = kept.epoch AND l.at_ms < ?) RETURNING owner, bytes`,
   expireLost: "DELETE FROM lost WHERE at_ms < ?",
   dropKeys: "DELETE FROM data_key WHERE n NOT IN (SELECT data_key FROM kept WHERE data_key IS NOT NULL)",
-  sums: "SELECT owner, count(*) AS rows, sum(bytes) AS bytes FROM kept GROUP BY owner",
+  sums: "SELECT owner, count(*) AS transactions, sum(bytes) AS bytes FROM kept GROUP BY owner",
 } as const;
 
 export class ContentsDatabase {
@@ -135,8 +160,12 @@ export class ContentsDatabase {
   /** As the file has them: asking it for each transaction costs more than its row. */
   readonly #erasedThrough = new Map<string, number>();
   readonly #dataKeys = new Map<string, DataKey>();
+  /** The epochs of the log. */
+  readonly #logged = new Set<string>();
+  /** By epoch, behind the positions of all its contents. */
+  readonly #places = new Map<string, string>();
   #bytes = 0;
-  #rows = 0;
+  #transactions = 0;
 
   /** Opens the file. Throws if it is in use, or is no such file. */
   constructor(file: string, limits: ContentsLimits) {
@@ -153,7 +182,8 @@ export class ContentsDatabase {
       const [{ version } = { version: null }] = this.#ask(
         "SELECT user_version AS version FROM pragma_user_version",
       );
-      if (version !== VERSION)
+      if (version === 1) database.exec(`BEGIN; ${LOG} COMMIT;`);
+      else if (version !== VERSION)
         throw new Error(
           `the file is of version ${String(version)}, and this tracker reads version ${String(VERSION)}`,
         );
@@ -165,48 +195,128 @@ export class ContentsDatabase {
   }
 
   #recount(): void {
-    [this.#bytes, this.#rows] = [0, 0];
-    this.#bytesOf.clear();
-    this.#erasedThrough.clear();
-    this.#dataKeys.clear();
+    [this.#bytes, this.#transactions] = [0, 0];
+    for (const each of [this.#bytesOf, this.#erasedThrough, this.#dataKeys, this.#logged, this.#places])
+      each.clear();
     for (const row of this.#ask(SQL.erasures))
       this.#erasedThrough.set(String(row["owner"]), Number(row["through_ms"]));
-    for (const row of this.#ask(SQL.sums)) {
-      this.#rows += Number(row["rows"]);
-      this.#count(String(row["owner"]), Number(row["bytes"]));
+    for (const row of this.#ask(SQL.places)) this.#places.set(String(row["epoch"]), String(row["place"]));
+    for (const row of this.#ask(SQL.sums)) this.#count(row, 1);
+    for (const row of this.#ask(SQL.logSums)) {
+      this.#logged.add(String(row["epoch"]));
+      this.#count(row, 1);
     }
   }
 
   get totals(): ContentsTotals {
-    return { transactions: this.#rows, bytes: this.#bytes };
+    return { transactions: this.#transactions, bytes: this.#bytes };
   }
 
-  /** Takes all of them in one transaction. Returns, by place, why one is not kept. */
-  take(items: readonly ContentsItem[]): (NotKeptWhy | null)[] {
-    return this.#transact(() =>
-      items.map((item) => {
-        if (item.kind === "contents") return this.#takeContents(item);
-        this.#run(SQL.answered, item.answered, item.owner, item.id, item.epoch);
-        return null;
-      }),
-    );
+  /** Takes all of them in one transaction. Returns those whose contents are not kept. */
+  take(groups: readonly ContentsGroup[]): NotKept[] {
+    return this.#transact(() => groups.flatMap((group) => this.#takeGroup(group)));
   }
 
-  #takeContents(item: Extract<ContentsItem, { kind: "contents" }>): NotKeptWhy | null {
-    const { owner, id, epoch, offset, idMs, wrapped, body } = item;
-    const size = body.length + ROW_BYTES;
-    const why = this.isErased(owner, idMs) ? "erased" : this.#hasRoom(owner, size) ? null : "over_limit";
-    const [key, bytes] = why === null ? [this.#keyOf(owner, wrapped), size] : [null, 0];
-    const stored = why === null ? body : null;
-    const place = sortable(offset);
-    if (this.#run(SQL.add, owner, id, epoch, place, key, stored, bytes, why ?? "kept") === 0) {
-      // It was sent again, because the answer did not arrive.
-      const state = this.#ask(SQL.known, owner, id, epoch)[0]?.["state"];
-      return state === "kept" ? null : (state as NotKeptWhy);
+  #takeGroup(group: ContentsGroup): NotKept[] {
+    const { owner } = group;
+    if (!this.#erasedThrough.has(owner) && this.#hasRoom(owner, bytesOf(group.entries))) {
+      this.#log(group);
+      return [];
     }
-    this.#rows++;
-    this.#count(owner, bytes);
-    return why;
+    const notKept: NotKept[] = [];
+    let [entries, transactions] = ["", 0];
+    for (const entry of readEntries(group.entries)) {
+      const text = entryText(entry);
+      if (entry.kind === "contents") {
+        const why = this.#whyNot(owner, entry.id, bytesOf(entries + text));
+        if (why !== null) {
+          const known = this.#refuse(group, entry, why);
+          if (known !== "kept") notKept.push({ owner, epoch: group.epoch, id: entry.id, why: known });
+          continue;
+        }
+        transactions++;
+      }
+      entries += text;
+    }
+    if (entries !== "") this.#log({ ...group, transactions, entries });
+    return notKept;
+  }
+
+  #log({ owner, epoch, transactions, offset, entries }: ContentsGroup): void {
+    const bytes = bytesOf(entries);
+    this.#run(SQL.log, epoch, owner, this.#placeOf(epoch, offset), transactions, bytes, entries);
+    this.#logged.add(epoch);
+    this.#count({ owner, transactions, bytes }, 1);
+  }
+
+  /** Nothing goes before what came earlier. So an answer stays as long as its contents. */
+  #placeOf(epoch: string, offset: string | null): string {
+    const known = this.#places.get(epoch) ?? "";
+    const own = offset === null ? "" : sortable(offset);
+    if (own <= known) return known;
+    this.#places.set(epoch, own);
+    return own;
+  }
+
+  #whyNot(owner: string, id: string, bytes: number): NotKeptWhy | null {
+    if (this.isErased(owner, txnTimestampMs(id as TxnId))) return "erased";
+    return this.#hasRoom(owner, bytes) ? null : "over_limit";
+  }
+
+  /** Keeps why, for the list of what was lost. Returns what is known of them already, or why. */
+  #refuse(
+    { owner, epoch }: ContentsGroup,
+    { id, offset }: Extract<Entry, { kind: "contents" }>,
+    why: NotKeptWhy,
+  ): NotKeptWhy | "kept" {
+    if (this.#run(SQL.refuse, owner, id, epoch, this.#placeOf(epoch, offset), why) > 0) {
+      this.#transactions++;
+      return why;
+    }
+    // It was sent again, because the answer did not arrive.
+    return this.#ask(SQL.known, owner, id, epoch)[0]?.["state"] as NotKeptWhy | "kept";
+  }
+
+  /**
+   * Gives some of the log's transactions rows of their own: of epochs other than this, which have
+   * ended. Returns whether there are more.
+   */
+  unpackElsewhere(epoch: string): boolean {
+    for (const other of [...this.#logged].filter((each) => each !== epoch)) {
+      if (this.#unpack(SQL.ofEpoch, other, UNPACKED_CHARS)) return true;
+      this.#logged.delete(other);
+    }
+    return false;
+  }
+
+  /** Returns false if none is left. */
+  #unpack(sql: string, which: string, mostChars: number): boolean {
+    return this.#transact(() => {
+      for (let chars = 0; chars < mostChars;) {
+        const [row] = this.#ask(sql, which);
+        if (row === undefined) return false;
+        this.#giveRows(row);
+        chars += String(row["entries"]).length;
+      }
+      return true;
+    });
+  }
+
+  #giveRows(row: Row): void {
+    const [owner, epoch] = [String(row["owner"]), String(row["epoch"])];
+    for (const entry of readEntries(String(row["entries"])))
+      if (entry.kind === "answered") this.#run(SQL.answered, entry.answered, owner, entry.id, epoch);
+      else this.#giveRow(owner, epoch, entry);
+    for (const dropped of this.#ask(SQL.dropLog, Number(row["n"]))) this.#count(dropped, -1);
+  }
+
+  #giveRow(owner: string, epoch: string, { id, offset, sealed }: Extract<Entry, { kind: "contents" }>): void {
+    const { wrapped, body } = splitSealed(Buffer.from(sealed, "base64url"));
+    const isKnown = this.#ask(SQL.known, owner, id, epoch).length > 0;
+    const bytes = body.length + ROW_BYTES;
+    const key = this.#keyOf(owner, wrapped);
+    if (this.#run(SQL.add, owner, id, epoch, sortable(offset), key, body, bytes) > 0)
+      this.#count({ owner, transactions: isKnown ? 0 : 1, bytes }, 1);
   }
 
   /** Remembers the last one of each owner, which its next transactions have, too. */
@@ -225,7 +335,11 @@ export class ContentsDatabase {
     return this.#bytes + bytes <= all && (this.#bytesOf.get(owner) ?? 0) + bytes <= bytesPerOwner;
   }
 
-  #count(owner: string, bytes: number): void {
+  /** Adds what the row says, or (-1) takes it away. */
+  #count(row: Row, sign: 1 | -1): void {
+    const owner = String(row["owner"]);
+    const bytes = sign * Number(row["bytes"]);
+    this.#transactions += sign * Number(row["transactions"] ?? 1);
     this.#bytes += bytes;
     const left = (this.#bytesOf.get(owner) ?? 0) + bytes;
     if (left > 0) this.#bytesOf.set(owner, left);
@@ -233,13 +347,15 @@ export class ContentsDatabase {
   }
 
   #forgotten(rows: readonly Row[]): void {
-    this.#rows -= rows.length;
-    for (const row of rows) this.#count(String(row["owner"]), -Number(row["bytes"]));
+    for (const row of rows) this.#count(row, -1);
   }
 
   /** Forgets everything of the epoch up to the offset, except what was lost. */
   forgetThrough(epoch: string, offset: string): void {
-    this.#forgotten(this.#ask(SQL.forgetThrough, epoch, sortable(offset)));
+    this.#transact(() => {
+      for (const sql of [SQL.forgetLog, SQL.forgetThrough])
+        this.#forgotten(this.#ask(sql, epoch, sortable(offset)));
+    });
   }
 
   forget(attempts: readonly AttemptKey[]): void {
@@ -250,7 +366,7 @@ export class ContentsDatabase {
 
   /**
    * Contents of other epochs than this that are not known to be lost, behind the given one and in a
-   * fixed order; a bounded number of them, and none when there are no more.
+   * fixed order; a bounded number of them, and none when there are no more. Only those with rows.
    */
   pendingElsewhere(epoch: string, after: AttemptKey | null): PendingContents[] {
     const from = after ?? { epoch: "", owner: "", id: "" };
@@ -295,6 +411,7 @@ export class ContentsDatabase {
    * now on. Returns of how many transactions there were any.
    */
   erase(owner: string, throughMs: number): number {
+    while (this.#unpack(SQL.ofOwner, owner, UNPACKED_CHARS));
     const erased = this.#transact(() => {
       this.#run(SQL.mark, owner, throughMs);
       this.#erasedThrough.set(owner, Math.max(throughMs, this.#erasedThrough.get(owner) ?? throughMs));
@@ -303,7 +420,7 @@ export class ContentsDatabase {
       this.#run(SQL.destroyKeys, owner);
       return rows.length;
     });
-    this.#count(owner, -(this.#bytesOf.get(owner) ?? 0));
+    this.#count({ owner, transactions: 0, bytes: this.#bytesOf.get(owner) ?? 0 }, -1);
     // The log beside the file still has what was overwritten.
     this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
     return erased;
@@ -358,6 +475,10 @@ export class ContentsDatabase {
 }
 
 type Row = Record<string, unknown>;
+
+function bytesOf(entries: string): number {
+  return entries.length + ROW_BYTES;
+}
 
 function keyOf(row: Row): AttemptKey {
   return { owner: String(row["owner"]), id: String(row["id"]), epoch: String(row["epoch"]) };

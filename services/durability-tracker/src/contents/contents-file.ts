@@ -1,19 +1,19 @@
 // The file of contents as the tracker's main thread sees it. Requests are carried out in order. A
 // failure fails its request, and not the tracker: no verdict rests on contents.
-import { type NotKeptWhy } from "@highwater/protocol";
 import { DiskThread } from "../shell/disk-thread.ts";
 import type {
   AttemptKey,
-  ContentsItem,
   ContentsLimits,
   ContentsTotals,
   ListedLost,
   LostQuestion,
   LostRow,
+  NotKept,
   PendingContents,
   SealedContents,
 } from "./contents-database.ts";
 import type { ContentsRequest } from "./contents-worker.ts";
+import type { ContentsGroup } from "./entries.ts";
 
 export class ContentsFile {
   readonly #thread: DiskThread<ContentsRequest>;
@@ -23,8 +23,12 @@ export class ContentsFile {
     this.#thread = new DiskThread(module, { name: "contents", data: { file, limits } });
   }
 
-  take(items: readonly ContentsItem[]): Promise<readonly (NotKeptWhy | null)[]> {
-    return this.#thread.ask({ kind: "take", items });
+  take(groups: readonly ContentsGroup[]): Promise<readonly NotKept[]> {
+    return this.#thread.ask({ kind: "take", groups });
+  }
+
+  unpackElsewhere(epoch: string): Promise<boolean> {
+    return this.#thread.ask({ kind: "unpackElsewhere", epoch });
   }
 
   forgetThrough(epoch: string, offset: string): Promise<ContentsTotals> {

@@ -4,14 +4,15 @@ import { serveRequests } from "../shell/disk-thread.ts";
 import {
   type AttemptKey,
   ContentsDatabase,
-  type ContentsItem,
   type ContentsLimits,
   type LostQuestion,
   type LostRow,
 } from "./contents-database.ts";
+import { type ContentsGroup } from "./entries.ts";
 
 export type ContentsRequest =
-  | { readonly kind: "take"; readonly items: readonly ContentsItem[] }
+  | { readonly kind: "take"; readonly groups: readonly ContentsGroup[] }
+  | { readonly kind: "unpackElsewhere"; readonly epoch: string }
   | { readonly kind: "forgetThrough"; readonly epoch: string; readonly offset: string }
   | { readonly kind: "forget"; readonly attempts: readonly AttemptKey[] }
   | { readonly kind: "pendingElsewhere"; readonly epoch: string; readonly after: AttemptKey | null }
@@ -29,7 +30,9 @@ const database = new ContentsDatabase(file, limits);
 function handle(request: ContentsRequest): unknown {
   switch (request.kind) {
     case "take":
-      return database.take(request.items);
+      return database.take(request.groups);
+    case "unpackElsewhere":
+      return database.unpackElsewhere(request.epoch);
     case "forgetThrough":
       database.forgetThrough(request.epoch, request.offset);
       return database.totals;

@@ -3,8 +3,6 @@
 // Verdicts come from the core. (docs/decisions/0226-contents-of-lost-transactions-are-kept.md)
 import {
   type AnnouncementsAnswer,
-  type AnsweredAnnouncement,
-  type ContentsAnnouncement,
   type EpochId,
   type ErasedContents,
   HighwaterError,
@@ -18,11 +16,10 @@ import {
   type SealedLost,
   type TransactionEventData,
   type TxnId,
-  txnTimestampMs,
   validate,
 } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
-import { ContentsKeys, isLogged, type Log, type Principal, type SealedAbout } from "@highwater/service";
+import { type ContentsKeys, isLogged, type Log, type Principal, type SealedAbout } from "@highwater/service";
 import { type Act, type ContentsStore } from "@highwater/store";
 import {
   currentEpoch,
@@ -35,16 +32,17 @@ import {
 import { transactionData } from "../events/new-events.ts";
 import {
   type AttemptKey,
-  type ContentsItem,
   type ContentsTotals,
   type ListedLost,
   type LostQuestion,
   type LostRow,
+  type NotKept,
   type PendingContents,
   type SealedContents,
 } from "./contents-database.ts";
 import { type ContentsFile } from "./contents-file.ts";
 import { Dependencies, type Placed } from "./dependencies.ts";
+import { type ContentsMessage, groupsOf } from "./entries.ts";
 
 export interface ContentsOptions {
   readonly file: ContentsFile;
@@ -63,8 +61,6 @@ export interface ContentsOptions {
   readonly keepLostMs: number;
   readonly expireEveryMs: number;
 }
-
-export type ContentsMessage = ContentsAnnouncement | AnsweredAnnouncement;
 
 /** How often what has become durable everywhere is forgotten. */
 const FORGET_MS = 100;
@@ -116,24 +112,26 @@ export class Contents {
     if (messages.length === 0) return null;
     this.#hasSome = true;
     this.#taken++;
-    const whys = await this.#takeAll(messages);
-    const notKept = messages.flatMap(({ id, epoch, owner }, at) => {
-      const why = whys[at] ?? null;
-      if (why !== null) this.#options.onNotKept(why);
-      return why === null ? [] : [{ id, epoch, ...(owner === undefined ? {} : { owner }), why }];
-    });
-    return notKept.length === 0 ? null : { notKept };
+    const all = (await this.#takeAll(messages)).map(({ owner, ...of }) => ({
+      ...of,
+      ...(owner !== "0" && { owner }),
+    }));
+    for (const { why } of all) this.#options.onNotKept(why);
+    return all.length === 0 ? null : { notKept: all };
   }
 
-  async #takeAll(messages: readonly ContentsMessage[]): Promise<readonly (NotKeptWhy | null)[]> {
-    const items = messages.map(itemOf);
-    const good = items.filter((item) => item !== null);
+  async #takeAll(messages: readonly ContentsMessage[]): Promise<readonly NotKept[]> {
+    const { groups, unreadable } = groupsOf(messages);
+    const failed = (each: ContentsMessage): NotKept[] => {
+      if (each.kind === "answered") return [];
+      const [id, epoch] = [each.id.toLowerCase(), each.epoch.toLowerCase()];
+      return [{ id, epoch, owner: each.owner ?? "0", why: "failed" }];
+    };
     try {
-      const whys = [...(await this.#options.file.take(good))];
-      return items.map((item) => (item === null ? "failed" : (whys.shift() ?? null)));
+      return [...unreadable.flatMap(failed), ...(await this.#options.file.take(groups))];
     } catch (cause) {
       this.#noteFailure(cause);
-      return messages.map(({ kind }) => (kind === "contents" ? "failed" : null));
+      return messages.flatMap(failed);
     }
   }
 
@@ -231,6 +229,7 @@ export class Contents {
     const { file } = this.#options;
     const epoch = currentEpoch(this.#options.state());
     if (epoch === null) return true;
+    await this.#unpackOld();
     let isOpen = false;
     for (let after: PendingContents | null = null; ;) {
       const some: readonly PendingContents[] = await file.pendingElsewhere(epoch, after);
@@ -244,6 +243,16 @@ export class Contents {
       const atMs = Math.floor(this.#options.clock.wallMs());
       await file.lose(lost.map((each) => ({ ...each, atMs, data: this.#dataOf(each) })));
     }
+  }
+
+  /** Lists have the contents of ended epochs only where these have rows of their own. */
+  async #unpackOld(): Promise<void> {
+    while (await this.#options.file.unpackElsewhere(currentEpoch(this.#options.state()) ?? ""));
+  }
+
+  async #find(question: LostQuestion): Promise<readonly ListedLost[]> {
+    await this.#unpackOld();
+    return this.#options.file.list(question);
   }
 
   /** Durable only at every level; lost at any. */
@@ -302,7 +311,7 @@ export class Contents {
   async list(
     question: LostQuestion,
   ): Promise<{ readonly lost: LostTransaction[]; readonly next: string | null }> {
-    const rows = await this.#options.file.list({ ...question, limit: question.limit + 1 });
+    const rows = await this.#find({ ...question, limit: question.limit + 1 });
     const page = rows.slice(0, question.limit);
     const next = rows.length > page.length ? String(page.at(-1)?.n) : null;
     return { lost: await this.#listed(page, question.owner), next };
@@ -311,7 +320,7 @@ export class Contents {
   /** Of one owner, or (null) of any. */
   async #listed(page: readonly ListedLost[], owner: string | null): Promise<LostTransaction[]> {
     if (this.#options.keys === null || page.length === 0) return page.map(lostOf);
-    const all = await this.#options.file.list({ ...EVERYTHING, owner, limit: LOSSES_COMPARED + 1 });
+    const all = await this.#find({ ...EVERYTHING, owner, limit: LOSSES_COMPARED + 1 });
     const others = all.slice(0, LOSSES_COMPARED);
     const dependencies = new Dependencies(await this.#placed(others), others.length === all.length);
     return (await this.#placed(page)).map((row) => {
@@ -353,7 +362,7 @@ export class Contents {
     const { file } = this.#options;
     // Asked first: what is found here is on the page, or behind it.
     const isComplete = epoch === undefined ? undefined : await this.#isComplete(epoch);
-    const rows = await file.list({ ...EVERYTHING, after, limit: SEALED_PER_PAGE });
+    const rows = await this.#find({ ...EVERYTHING, after, limit: SEALED_PER_PAGE });
     const lost: SealedLost["lost"] = [];
     let [bytes, next] = [0, rows.at(-1)?.n ?? null];
     for (const row of rows) {
@@ -387,7 +396,7 @@ export class Contents {
   ): Promise<LostDetails> {
     const { file, keys } = this.#options;
     const owner = String(of.owner);
-    const row = (await file.list({ ...EVERYTHING, limit: 1_000, id: of.id, owner })).at(-1);
+    const row = (await this.#find({ ...EVERYTHING, limit: 1_000, id: of.id, owner })).at(-1);
     if (row === undefined) throw new HighwaterError("not_found");
     const sealed = row.contents === "kept" ? await file.sealed(row) : null;
     if (sealed === null) return { ...lostOf(row), kept: null };
@@ -445,20 +454,6 @@ function openedBy(keys: ContentsKeys, about: SealedAbout, { wrapped, body }: Sea
     const why = cause instanceof Error ? cause.message : String(cause);
     const detail = `The contents of ${about.id} cannot be opened: ${why}.`;
     throw new HighwaterError("keep_unavailable", { detail }, { cause });
-  }
-}
-
-/** Null: they are not sealed as this version reads. */
-export function itemOf(message: ContentsMessage): ContentsItem | null {
-  const id = message.id.toLowerCase();
-  const key = { owner: message.owner ?? "0", id, epoch: message.epoch.toLowerCase() };
-  if (message.kind === "answered") return { ...key, kind: "answered", answered: message.answered };
-  try {
-    const { wrapped, body } = ContentsKeys.split(Buffer.from(message.sealed, "base64url"));
-    const idMs = txnTimestampMs(id as TxnId);
-    return { ...key, kind: "contents", offset: message.offset, idMs, wrapped, body };
-  } catch {
-    return null;
   }
 }
 

@@ -20,7 +20,8 @@ import {
 } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { callerOf, NOBODY } from "@highwater/service";
-import { type Contents, type ContentsMessage } from "../contents/contents.ts";
+import { type Contents } from "../contents/contents.ts";
+import { type ContentsMessage } from "../contents/entries.ts";
 import { type AnnouncedItem, judgeHeld, levelNames } from "../core/index.ts";
 import { type GatewayLimits } from "../shell/gateway-limits.ts";
 import { type LedgerFile } from "../shell/ledger-file.ts";
