@@ -1,7 +1,13 @@
 // The announcements to one tracker: kept in order, sent in batches, and sent again until the
 // tracker has them on disk. Self-clocked: one batch is in flight, and everything since then goes in
 // the next.
-import { type Announcement, AnnouncementsAnswer, LIMITS, validate } from "@highwater/protocol";
+import {
+  type Announcement,
+  AnnouncementsAnswer,
+  type AnsweredAnnouncement,
+  LIMITS,
+  validate,
+} from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { hostOf, isLogged } from "@highwater/service";
 import { type Deps } from "../deps.ts";
@@ -32,6 +38,10 @@ export class Item {
     return this.#acknowledged;
   }
 
+  get isSent(): boolean {
+    return this.#json !== null;
+  }
+
   get json(): string {
     return (this.#json ??= JSON.stringify(this.announcement));
   }
@@ -40,6 +50,24 @@ export class Item {
     if (this.#acknowledged && this.announcement.kind !== "contents") return;
     this.#acknowledged = true;
     this.#onAcknowledged(isKept);
+  }
+}
+
+/** Takes more ids until the first tracker gets it. */
+export class AnsweredItem extends Item {
+  readonly #also: string[];
+
+  constructor(announcement: AnsweredAnnouncement) {
+    const also: string[] = [];
+    super({ ...announcement, also }, () => undefined);
+    this.#also = also;
+  }
+
+  /** Returns false if it is on its way, or full. */
+  add(id: string): boolean {
+    if (this.isSent || this.#also.length >= LIMITS.announcementsPerBatch) return false;
+    this.#also.push(id);
+    return true;
   }
 }
 
@@ -62,6 +90,12 @@ const BATCH_BYTES_MAX = 512 * 1_024;
 const BATCH_BYTES_MIN = 8 * 1_024;
 /** Under load a batch every two milliseconds carries more and costs less than one per commit. */
 const BATCH_INTERVAL_MS = 2;
+/**
+ * After a batch of so many, the queue rests: to wake the tracker and its threads costs more than
+ * what a batch carries. (docs/decisions/0250-a-busy-queue-of-announcements-rests.md)
+ */
+const BUSY_ITEMS = 32;
+const REST_MS = 5;
 const BACKOFF_MS_MIN = 50;
 const BACKOFF_MS_MAX = 5_000;
 
@@ -151,8 +185,9 @@ export class TrackerQueue {
           item.acknowledge(notKept.size === 0 || !notKept.has(nameOf(item.announcement)));
         }
       }
-      const pauseMs =
-        notKept !== null ? BATCH_INTERVAL_MS - (clock.monotonicMs() - beganMs) : this.#backoffMs();
+      const restMs =
+        batch.length < BUSY_ITEMS ? BATCH_INTERVAL_MS - (clock.monotonicMs() - beganMs) : REST_MS;
+      const pauseMs = notKept === null ? this.#backoffMs() : restMs;
       if (this.#items.length > 0 && pauseMs > 0) await sleep(clock, pauseMs, this.#wake.signal);
     }
     this.#running = false;

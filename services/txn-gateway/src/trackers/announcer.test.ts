@@ -63,6 +63,64 @@ test("announcements of one tick share a batch", async () => {
   assert.deepEqual(kinds(transport.sent[0]), ["intent", "intent", "intent"]);
 });
 
+test("after a large batch the queue rests, unless the gateway ends; a small one hardly delays the next", async () => {
+  for (const [count, restMs] of [
+    [31, 2],
+    [32, 5],
+  ] as const) {
+    const { announcer, transport, clock } = makeAnnouncer();
+    for (let each = 0; each < count; each++) announcer.announce(attempt(), LEVEL);
+    await settle();
+    const last = announcer.announce(attempt(), LEVEL);
+    transport.sent[0]?.answer(204);
+    await clock.advance(restMs - 1);
+    assert.equal(transport.sent.length, 1);
+    await clock.advance(1);
+    assert.equal(transport.sent.length, 2);
+    for (let each = 0; each < count; each++) last.position(5n as Offset);
+    transport.sent[1]?.answer(204);
+    await clock.advance(restMs);
+    last.withdraw();
+    transport.sent[2]?.answer(204);
+    await settle();
+    const flushed = announcer.flush(1_000);
+    await settle();
+    transport.sent[3]?.answer(204);
+    await settle();
+    assert.equal(await flushed, 0);
+  }
+});
+
+test("reports of answers go together, by owner, until they are sent; none goes before its contents", async () => {
+  const { announcer, transport, clock } = makeAnnouncer();
+  const all = [7n, 7n, 8n, 7n].map((owner) => announcer.announce(attempt(owner), LEVEL));
+  await settle();
+  const [first, second, third, fourth] = all;
+  for (const each of [first, second, third]) each?.answered("yes");
+  void fourth?.contents("5", "sealed");
+  fourth?.answered("yes");
+  first?.answered("no");
+  transport.sent[0]?.answer(204);
+  await clock.advance(10);
+  const sent = transport.sent[1]?.body.announcements as unknown as Record<string, unknown>[];
+  const ids = (transport.sent[0]?.body.announcements ?? []).map(({ id }) => id);
+  const said = sent.map(({ kind, id, also, answered }) => [
+    ...[kind, answered, ids.indexOf(id as string)],
+    (also as string[] | undefined)?.map((each) => ids.indexOf(each)),
+  ]);
+  assert.deepEqual(said, [
+    ["answered", "yes", 0, [1]],
+    ["answered", "yes", 2, []],
+    ["contents", undefined, 3, undefined],
+    ["answered", "yes", 3, []],
+    ["answered", "no", 0, []],
+  ]);
+  second?.answered("yes");
+  transport.sent[1]?.answer(204);
+  await clock.advance(10);
+  assert.equal(transport.sent[2]?.body.announcements.length, 1);
+});
+
 test("a batch is sent again, whole, until it is acknowledged; the pauses grow", async () => {
   const { announcer, transport, clock } = makeAnnouncer();
   announcer.announce(attempt(), LEVEL).position(1n as Offset);

@@ -4,6 +4,7 @@
 import { randomBytes } from "node:crypto";
 import {
   type Announcement,
+  type AnsweredAnnouncement,
   type EpochId,
   formatAmount,
   formatOffset,
@@ -14,7 +15,7 @@ import {
 import { sleep } from "@highwater/runtime";
 import { type Deps } from "../deps.ts";
 import { type Exposed } from "../exposure/tally.ts";
-import { Item, TrackerQueue, type TrackerQueueOptions } from "./announcements.ts";
+import { AnsweredItem, Item, TrackerQueue, type TrackerQueueOptions } from "./announcements.ts";
 
 export interface AnnouncerOptions {
   readonly gateway: string;
@@ -149,7 +150,7 @@ export class Announced {
 
   /** Whether the attempt's answer was written to the client. */
   answered(answered: "yes" | "no"): void {
-    this.#send({ kind: "answered", id: this.#id, epoch: this.#epoch, answered, ...this.#whose });
+    this.#announcer.answered(this.#id, { answered, epoch: this.#epoch, ...this.#whose });
   }
 
   #send(announcement: Announcement): void {
@@ -164,6 +165,9 @@ export class Announced {
   }
 }
 
+/** Reports of answers that are still open, for as many owners. */
+const OPEN_REPORTS = 1_000;
+
 export class Announcer {
   readonly #deps: Pick<Deps, "clock" | "rng" | "log" | "transport">;
   readonly #queues: readonly TrackerQueue[];
@@ -171,6 +175,8 @@ export class Announcer {
   #attempts = 0;
   #pending = 0;
   #contentsPending = 0;
+  /** By what they have in common. */
+  readonly #reports = new Map<string, AnsweredItem>();
 
   constructor(deps: Pick<Deps, "clock" | "rng" | "log" | "transport">, options: AnnouncerOptions) {
     this.#deps = deps;
@@ -228,7 +234,18 @@ export class Announcer {
     return `${this.#boot}.${(++this.#attempts).toString(36)}`;
   }
 
+  /** Many answers leave together, and their reports too; but none goes before its contents. */
+  answered(id: TxnId, of: Omit<AnsweredAnnouncement, "kind" | "id" | "also">): void {
+    const name = `${of.answered}/${of.epoch}/${of.owner ?? ""}`;
+    if (this.#reports.get(name)?.add(id) === true) return;
+    const item = new AnsweredItem({ kind: "answered", id, ...of });
+    if (this.#reports.size >= OPEN_REPORTS) this.#reports.clear();
+    this.#reports.set(name, item);
+    this.enqueue(item);
+  }
+
   enqueue(item: Item): void {
+    if (item.contentsBytes > 0) this.#reports.clear();
     for (const queue of this.#queues) queue.push(item);
   }
 
