@@ -45,6 +45,7 @@ describe("highwater lost extract", { skip: whyNoPostgresProgram("pg_waldump") },
     system = await System.start();
     await createTable(system, EAST);
     await system.cluster.query(EAST, SEED);
+    const [seeded] = await system.cluster.query(EAST, "SELECT pg_current_wal_flush_lsn()::text AS at");
     await putAhead(system, { heir: WEST, other: EUROPE });
     await starve(system, WEST);
     const sql = { sql: "INSERT INTO note VALUES ($1, $2)", params: [note, "it's\nnew \\"] } as never;
@@ -67,9 +68,12 @@ describe("highwater lost extract", { skip: whyNoPostgresProgram("pg_waldump") },
     await commit(system.gateway(WEST).url, [put("after")], { ack: "durable" });
     const [epoch] = await system.cluster.query(
       WEST,
-      "SELECT fork_offset::text AS fork FROM highwater.epoch ORDER BY seq DESC LIMIT 1",
+      `SELECT fork_offset::text AS fork, fork_offset >= $1::pg_lsn AS has_seed, to_jsonb(e) AS record
+       FROM highwater.epoch e ORDER BY seq DESC LIMIT 1`,
+      [seeded?.["at"]],
     );
     fork = String(epoch?.["fork"]);
+    assert.equal(epoch?.["has_seed"], true, `the fork is behind the seed: ${JSON.stringify(epoch)}`);
     copy = await system.cluster.snapshot(EAST);
     folder = await mkdtemp(join(tmpdir(), "extract-test-"));
     bin = join(folder, "bin");

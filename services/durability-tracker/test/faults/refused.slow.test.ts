@@ -97,9 +97,12 @@ describe("an epoch ends", () => {
     const { system } = faulty;
     const headers = await faulty.headersOf("doubt");
     // On a session that is there already: to open one takes several round trips.
+    let first = newId();
     await eventually("a session is there", async () => {
-      return (await send(faulty, WEST, insert(newId()), headers).answer).status === 200;
+      first = newId();
+      return (await send(faulty, WEST, insert(first), headers).answer).status === 200;
     });
+    await eventually("the replica has it", async () => (await faulty.keysOn(WEST)).has(first));
     await faulty.starve(WEST);
     // What the gateway sends arrives, and no reply of the database comes back.
     await system.cluster.link(EAST, WEST).cut({ direction: "forward" });
