@@ -30,6 +30,7 @@ interface DataKey {
 }
 
 const CIPHER = "aes-256-gcm";
+/** Random nonces of 96 bits stay unique far beyond this number under one key. */
 const SEALS_MAX = 1_048_576;
 const DATA_KEY_MS = 3_600_000;
 /** The owner whose data key is the oldest gets a new one with its next transaction. */
@@ -59,10 +60,8 @@ export class ContentsKeys {
   /** Returns the wrapped data key, followed by the encrypted text. */
   seal(about: SealedAbout, text: string): Buffer {
     const dataKey = this.#dataKeyOf(about.owner);
-    // This process has made the key and shares it with none, so a number is no nonce twice.
-    const nonce = Buffer.alloc(NONCE_BYTES);
-    nonce.writeUInt32BE(dataKey.seals++, NONCE_BYTES - 4);
-    return Buffer.concat([dataKey.wrapped, ...encrypt(dataKey.key, nonce, this.#bindingOf(about), text)]);
+    dataKey.seals++;
+    return Buffer.concat([dataKey.wrapped, ...encrypt(dataKey.key, this.#bindingOf(about), text)]);
   }
 
   /** Throws if the contents were changed, or belong to another transaction or deployment. */
@@ -84,7 +83,7 @@ export class ContentsKeys {
     const kid = this.#signingKid();
     const wrapped = Buffer.concat([
       Buffer.from([SEALED_VERSION, kid]),
-      ...encrypt(this.#wrappingKey(kid), randomBytes(NONCE_BYTES), this.#ownerBinding(owner), plain),
+      ...encrypt(this.#wrappingKey(kid), this.#ownerBinding(owner), plain),
     ]);
     const key = { key: createSecretKey(plain), wrapped, untilMs: nowMs + DATA_KEY_MS, seals: 0 };
     this.#dataKeys.delete(owner);
@@ -126,7 +125,8 @@ export class ContentsKeys {
 }
 
 /** A key as bytes would be made into an object at each call, which costs more than the rest. */
-function encrypt(key: KeyObject, nonce: Buffer, binding: Uint8Array, plain: string | Uint8Array): Buffer[] {
+function encrypt(key: KeyObject, binding: Uint8Array, plain: string | Uint8Array): Buffer[] {
+  const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, key, nonce);
   cipher.setAAD(binding);
   const text = typeof plain === "string" ? cipher.update(plain, "utf8") : cipher.update(plain);
