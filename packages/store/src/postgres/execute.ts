@@ -196,8 +196,11 @@ export interface Opened {
 }
 
 export function openedBy(head: Head, results: readonly StatementResult[]): Opened {
-  if (head.snapshot !== null) return { snapshot: results[head.snapshot] };
-  return head.tellsOrder === true && head.receipt !== null ? { order: results[head.receipt] } : {};
+  const { snapshot, order } = head;
+  return {
+    snapshot: snapshot === null ? undefined : results[snapshot],
+    order: order === undefined ? undefined : results[order],
+  };
 }
 
 /** The position of a transaction whose COMMIT was answered. `results` are those of the tail. */

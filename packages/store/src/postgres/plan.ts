@@ -64,8 +64,8 @@ export interface Head {
    * snapshot.
    */
   readonly snapshot: number | null;
-  /** The receipt's insert returns the order of a write. */
-  readonly tellsOrder?: true;
+  /** Index of the step that returns the order of a write; absent where none of these does. */
+  readonly order?: number;
 }
 
 /** Its order is known with its first snapshot; else only behind its last statement. */
@@ -87,7 +87,7 @@ export function headOf(spec: TransactionOptions): Head {
     const sql = isOrdered ? INSERT_ORDERED_RECEIPT : INSERT_RECEIPT;
     const receipt: Step = { ...quiet(sql, values), isNamed: true };
     const steps = [begin, receipt, ...limits];
-    return { steps, receipt: RECEIPT_INDEX, snapshot: null, ...(isOrdered && { tellsOrder: true }) };
+    return { steps, receipt: RECEIPT_INDEX, snapshot: null, ...(isOrdered && { order: RECEIPT_INDEX }) };
   }
   // In READ COMMITTED every statement has its own snapshot. Only a position read after the last one
   // bounds them all.
@@ -129,7 +129,7 @@ export interface Tail {
   /** Among the results, the index of COMMIT, and of the step that reads the position, if any. */
   readonly commit: number;
   readonly position: number | null;
-  /** Index of the step that reads the order of a write; absent where the receipt does, or none. */
+  /** Index of the step that reads the order of a write; absent where none of these does. */
   readonly order?: number;
 }
 

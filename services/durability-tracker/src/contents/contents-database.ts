@@ -242,17 +242,16 @@ export class ContentsDatabase {
     return notKept;
   }
 
-  #log({ owner, epoch, transactions, offset, entries }: ContentsGroup): void {
+  #log({ owner, epoch, transactions, place, entries }: ContentsGroup): void {
     const bytes = bytesOf(entries);
-    this.#run(SQL.log, epoch, owner, this.#placeOf(epoch, offset), transactions, bytes, entries);
+    this.#run(SQL.log, epoch, owner, this.#placeOf(epoch, place), transactions, bytes, entries);
     this.#logged.add(epoch);
     this.#count({ owner, transactions, bytes }, 1);
   }
 
   /** Nothing goes before what came earlier. So an answer stays as long as its contents. */
-  #placeOf(epoch: string, offset: string | null): string {
+  #placeOf(epoch: string, own: string): string {
     const known = this.#places.get(epoch) ?? "";
-    const own = offset === null ? "" : sortable(offset);
     if (own <= known) return known;
     this.#places.set(epoch, own);
     return own;
@@ -269,7 +268,7 @@ export class ContentsDatabase {
     { id, offset }: Extract<Entry, { kind: "contents" }>,
     why: NotKeptWhy,
   ): NotKeptWhy | "kept" {
-    if (this.#run(SQL.refuse, owner, id, epoch, this.#placeOf(epoch, offset), why) > 0) {
+    if (this.#run(SQL.refuse, owner, id, epoch, this.#placeOf(epoch, sortable(offset)), why) > 0) {
       this.#transactions++;
       return why;
     }

@@ -320,7 +320,7 @@ export class Contents {
   /** Of one owner, or (null) of any. */
   async #listed(page: readonly ListedLost[], owner: string | null): Promise<LostTransaction[]> {
     if (this.#options.keys === null || page.length === 0) return page.map(lostOf);
-    const all = await this.#find({ ...EVERYTHING, owner, limit: LOSSES_COMPARED + 1 });
+    const all = await this.#options.file.list({ ...EVERYTHING, owner, limit: LOSSES_COMPARED + 1 });
     const others = all.slice(0, LOSSES_COMPARED);
     const dependencies = new Dependencies(await this.#placed(others), others.length === all.length);
     return (await this.#placed(page)).map((row) => {

@@ -2,6 +2,7 @@
 // and forgets thousands a second need not look into it. Read again only for what was lost.
 import { type AnsweredAnnouncement, type ContentsAnnouncement } from "@highwater/protocol";
 import { isSealed } from "@highwater/service/sealed";
+import { sortable } from "../shell/ledger-codec.ts";
 
 export type ContentsMessage = ContentsAnnouncement | AnsweredAnnouncement;
 
@@ -11,8 +12,8 @@ export interface ContentsGroup {
   readonly epoch: string;
   /** How many of the entries are contents. */
   readonly transactions: number;
-  /** Behind the positions of all of them. Null: no entry has one. */
-  readonly offset: string | null;
+  /** The furthest of their positions; see `sortable`. Empty: no entry has one. */
+  readonly place: string;
   readonly entries: string;
 }
 
@@ -56,7 +57,7 @@ export function groupsOf(messages: readonly ContentsMessage[]): {
     const [owner, epoch] = [message.owner ?? "0", message.epoch.toLowerCase()];
     let group = groups.get(owner + epoch);
     if (group === undefined)
-      groups.set(owner + epoch, (group = { owner, epoch, transactions: 0, offset: null, entries: "" }));
+      groups.set(owner + epoch, (group = { owner, epoch, transactions: 0, place: "", entries: "" }));
     if (message.kind === "answered") {
       const { answered, also = [] } = message;
       for (const id of [message.id, ...also])
@@ -65,7 +66,8 @@ export function groupsOf(messages: readonly ContentsMessage[]): {
     }
     group.entries += entryText({ ...message, id: message.id.toLowerCase() });
     group.transactions++;
-    if (BigInt(message.offset) > BigInt(group.offset ?? "-1")) group.offset = message.offset;
+    const place = sortable(message.offset);
+    if (place > group.place) group.place = place;
   }
   return { groups: [...groups.values()], unreadable };
 }
