@@ -95,6 +95,10 @@ test("each lost transaction is in one class, and the database agrees", () => {
   assertViolates(made(all, gone, [end("conflict"), end("unrecoverable")]), "replay.class");
   assertViolates(made(all, gone, [end("unrecoverable", { reason: null })]), "replay.class");
   assertViolates(made(all, gone), "replay.class");
+  const again = { ...all, replay: { ...replay, epoch: "e1", receipt: null, final: "lost" } } as const;
+  assertGood(made(again, gone, [end("conflict")]));
+  assertViolates(made(again, gone, []), "replay.class");
+  assertViolates(made(again, gone), "replay.class");
   const back = { ...all, replay };
   assertViolates(made(back, { ...rowOf([1, 2]), ...redone }, [end("conflict")]), "replay.class");
 });

@@ -135,7 +135,10 @@ function judgeClasses(history: History, findings: Findings): void {
   const strongest = scenario.levels.length - 1;
   for (const transaction of transactions) {
     const { invocation, reports } = transaction;
-    if (invocation.readOnly || classed.has(transaction) || isThere(history, transaction)) continue;
+    // A replay that was lost again counts as its root.
+    const root = byId.get(invocation.redoOf ?? invocation.txn) ?? transaction;
+    if (classed.has(transaction) || classed.has(root)) continue;
+    if (invocation.readOnly || isThere(history, transaction)) continue;
     const finals = reports.filter(({ by, level }) => by === "final" && level === strongest);
     if (finals.length === 0 || !finals.every(({ verdict }) => verdict === "lost")) continue;
     findings.violation("replay.class", [invocation.txn], () => "T1 is lost, and is in no class");
