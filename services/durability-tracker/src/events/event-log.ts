@@ -148,9 +148,12 @@ export class EventLog {
   /** Something may have changed: the primary, or how far the marks are. */
   wake(): void {
     this.#confirm();
-    this.#isIdle = false;
     const epoch = this.#deps.primaryEpoch()?.epoch ?? this.#epoch;
-    if (epoch !== this.#epoch) this.#backoff.abort();
+    const isSame = epoch === this.#epoch;
+    // Marks move hundreds of times a second, and mostly there are no events.
+    if (isSame && this.#onDisk === 0) return;
+    this.#isIdle = false;
+    if (!isSame) this.#backoff.abort();
     this.#wake.abort();
     if (!this.#stop.signal.aborted) this.#wake = new AbortController();
   }
