@@ -13,6 +13,7 @@ import {
   type Report,
   SYNC,
 } from "../frames/build.ts";
+import { Batch } from "./batch.ts";
 import { CommitSteps } from "./commit-steps.ts";
 import { CLIENT, type Expected, QUIET } from "./expected.ts";
 import { Names } from "./names.ts";
@@ -60,15 +61,7 @@ export class ClientLeg implements FrameSink {
   readonly #commitSteps: CommitSteps;
   readonly #questions: Questions;
   readonly #names = new Names();
-  /** Extended messages have been sent since the last Sync. */
-  #isInBatch = false;
-  /** A check may follow every statement of the batch. */
-  #isCheckable = true;
-  #executed = 0;
-  /** The batch itself takes a snapshot, or the server was idle before it. */
-  #mayTakeSnapshot = false;
-  /** When the batch began, the server was idle inside a transaction block. */
-  #beganIdleInBlock = false;
+  readonly #batch = new Batch();
   /**
    * Unsent bytes from the frame with which the client broke the protocol. No frames can be read
    * from there on. Null: the client has kept the protocol.
@@ -82,13 +75,6 @@ export class ClientLeg implements FrameSink {
   #isCommitChecked = false;
   /** Drops the remaining parts of the current frame. */
   #isRefusing = false;
-  /** A statement of the batch certainly writes, and none can be a COPY. */
-  #hasData = false;
-  #isSociable = true;
-  /** A statement of the batch may be a COPY. */
-  #mayCopy = false;
-  /** A statement of the batch may set `highwater.id`. */
-  #namesId = false;
   /** A Query that was sent as extended messages may have left an unnamed statement. */
   #hasUnnamed = false;
   /** The client has sent Terminate. */
@@ -133,10 +119,6 @@ export class ClientLeg implements FrameSink {
     return this.#deferred !== null;
   }
 
-  #isDeferring(): boolean {
-    return this.#deferred !== null;
-  }
-
   /** The server has answered: sends the deferred messages. */
   resume(): void {
     const { expected } = this.#state;
@@ -159,7 +141,7 @@ export class ClientLeg implements FrameSink {
     for (const [at, { type, bytes, range }] of waiting.entries()) {
       if (range === null) this.frame(type, bytes, 0, bytes.length);
       else this.part(type, bytes, range);
-      if (!this.#isDeferring()) continue;
+      if (!this.isBlocked) continue;
       // The later messages wait, too: a long pipeline stops before each of its units.
       this.#deferred = [...(this.#deferred ?? []), ...waiting.slice(at + 1)];
       break;
@@ -183,13 +165,13 @@ export class ClientLeg implements FrameSink {
       this.#state.clarify();
       return true;
     }
-    if (this.#isInBatch || expected.isWaiting) return false;
+    if (this.#batch.isOpen || expected.isWaiting) return false;
     if (!UNIT_TYPES.has(type)) return false;
     return wantsReceipts || this.#questions.isReading || mayHaveSet || !doubts.isEmpty || doubts.mayRevert;
   }
 
   #isUnit(type: number): boolean {
-    return !this.#isInBatch && UNIT_TYPES.has(type);
+    return !this.#batch.isOpen && UNIT_TYPES.has(type);
   }
 
   /**
@@ -369,16 +351,8 @@ export class ClientLeg implements FrameSink {
 
   #begin(expected: Expected): void {
     const state = this.#state;
-    if (!this.#isInBatch) {
-      this.#isInBatch = true;
-      this.#isCheckable = true;
-      this.#isSociable = true;
-      this.#mayCopy = false;
-      this.#namesId = false;
-      this.#mayTakeSnapshot = state.expected.isEmpty;
-      this.#hasData = false;
-      this.#executed = 0;
-      this.#beganIdleInBlock = state.expected.isEmpty && state.status === "T";
+    if (!this.#batch.isOpen) {
+      this.#batch.open(state.expected.isEmpty, state.status);
       state.recorder?.unit(state.status !== "I");
     }
     state.expected.push(expected);
@@ -390,7 +364,7 @@ export class ClientLeg implements FrameSink {
     // Only an idle server certainly runs the next message. After an error without a Sync it skips
     // the Query, which our Sync would end; during a COPY it takes our messages for data. Without a
     // Sync, our own would end the client's transaction.
-    const isIdle = expected.isEmpty && !expected.isSkipping && !expected.isUnsynced && !this.#isInBatch;
+    const isIdle = expected.isEmpty && !expected.isSkipping && !expected.isUnsynced && !this.#batch.isOpen;
     const admission = isIdle ? this.#admit(info) : "now";
     if (admission === "later") {
       this.#defer(QUERY ?? 0, bytes, start, end);
@@ -421,7 +395,7 @@ export class ClientLeg implements FrameSink {
       }
     }
     this.#expectQuery(info, this.#record(bytes, start, end, info));
-    this.#isInBatch = false;
+    this.#batch.isOpen = false;
     this.#run.add(bytes, start, end);
   }
 
@@ -458,7 +432,7 @@ export class ClientLeg implements FrameSink {
   #record(bytes: Buffer, start: number, end: number, info: StatementInfo): Ran | null {
     const { recorder, keeps, status } = this.#state;
     if (recorder === null) return null;
-    if (this.#isInBatch) recorder.incomplete();
+    if (this.#batch.isOpen) recorder.incomplete();
     else recorder.unit(status !== "I");
     return recorder.query(bytes.toString("utf8", start + HEADER_BYTES, end - 1), info, keeps);
   }
@@ -539,9 +513,9 @@ export class ClientLeg implements FrameSink {
 
   #admitExecute(info: StatementInfo): Admission {
     const { expected, status } = this.#state;
+    const { mayCopy, hasData } = this.#batch;
     // During a COPY the server takes a refusal for data; in a failed block it adds nothing.
-    if (this.#mayCopy || this.#hasData || expected.isSkipping || expected.isCopying || status === "E")
-      return "now";
+    if (mayCopy || hasData || expected.isSkipping || expected.isCopying || status === "E") return "now";
     return this.#admit(info);
   }
 
@@ -557,7 +531,7 @@ export class ClientLeg implements FrameSink {
   /** False when the COMMIT is sent later, or not at all. */
   #beforeCommit(bytes: Buffer, start: number, end: number): boolean {
     this.#run.flush();
-    const next = this.#commitSteps.next(this.#beganIdleInBlock && this.#executed === 0);
+    const next = this.#commitSteps.next(this.#batch.beganIdleInBlock && this.#batch.executed === 0);
     if (next === "wait") this.#defer(EXECUTE_TYPE, bytes, start, end);
     if (next === "skip") this.#state.isDiscarding = true;
     return next === "send";
@@ -569,31 +543,24 @@ export class ClientLeg implements FrameSink {
     const { kind, isLocking, changes } = info;
     this.#noteChanges(info);
     this.#begin({ message: "execute", whose: "client", kind, isLocking, changes, ran });
-    this.#executed++;
-    const isChecked = kind === "read" || kind === "checkable";
-    if (!isChecked) this.#isCheckable = false;
-    if (kind === "data") this.#hasData = true;
-    else if (!isChecked) this.#isSociable = false;
-    if (kind === "copy" || kind === "other") this.#mayCopy = true;
-    if (info.namesId) this.#namesId = true;
-    if (info.takesSnapshot) this.#mayTakeSnapshot = true;
+    this.#batch.executes(info);
   }
 
   #sync(bytes: Buffer, start: number, end: number): void {
     const { expected, wantsReceipts, hasId, mayHaveSet } = this.#state;
-    const mayHaveReceipt = (this.#hasData || hasId) && this.#isSociable && wantsReceipts;
-    const isUseful = this.#isCheckable || mayHaveReceipt || (mayHaveSet && this.#isSociable);
-    const isWanted = isUseful && this.#executed > 0 && !this.#beganIdleInBlock;
+    const batch = this.#batch;
+    const mayHaveReceipt = (batch.hasData || hasId) && batch.isSociable && wantsReceipts;
+    const isUseful = batch.isCheckable || mayHaveReceipt || (mayHaveSet && batch.isSociable);
+    const isWanted = isUseful && batch.executed > 0 && !batch.beganIdleInBlock;
     // A pending answer may have begun a block. The check takes the block's snapshot, and the client
     // may still send SET TRANSACTION, which has to come before the snapshot.
-    if (this.#isInBatch && this.#mayTakeSnapshot && isWanted && !expected.isSkipping && !expected.isCopying) {
+    if (batch.isOpen && batch.mayTakeSnapshot && isWanted && !expected.isSkipping && !expected.isCopying) {
       this.#run.flush();
       this.#state.sendCheck("check", mayHaveReceipt);
     }
     this.#commitSteps.reset();
-    this.#executed = 0;
-    expected.push(this.#isInBatch && this.#namesId ? ID_SYNC : CLIENT.sync);
-    this.#isInBatch = false;
+    expected.push(batch.isOpen && batch.namesId ? ID_SYNC : CLIENT.sync);
+    batch.close();
     this.#run.add(bytes, start, end);
   }
 

@@ -25,6 +25,8 @@ import { type SessionOptions } from "./session-options.ts";
 
 /** When held answers use more memory than this, the server has to wait, too. */
 const HELD_BYTES_MAX = 65_536;
+/** A client that reads nothing keeps its socket no longer than this. */
+const LINGER_MS = 5_000;
 
 export class WireSession {
   readonly #options: SessionOptions;
@@ -389,10 +391,8 @@ export class WireSession {
     const { readsDurably, level: asked } = settings;
     const { signal } = (this.#ended ??= new AbortController());
     const level = asked ?? this.#options.defaultLevel();
-    const {
-      look,
-      settings: { isDurableOnly },
-    } = this.#state;
+    const { look } = this.#state;
+    const { isDurableOnly } = this.#state.settings;
     gate.isDurableOnly = settings.isDurableOnly;
     this.#reads?.holds(gate, readsDurably ? level : null);
     const opens = readsDurably ? reader.shown(replica, level, signal) : reader.confirmed(replica, signal);
@@ -571,7 +571,6 @@ export class WireSession {
     this.#toClient.flush();
     if (isBetweenFrames) client.end(errorResponse(report));
     else client.destroy();
-    // A client that reads nothing keeps its socket no longer than this.
     const cancel = this.#options.after(LINGER_MS, () => client.destroy());
     client.once("close", cancel);
     this.#end(report.code, how);
@@ -599,5 +598,3 @@ export class WireSession {
     this.#options.onClosed(how);
   }
 }
-
-const LINGER_MS = 5_000;
