@@ -167,9 +167,12 @@ it("a value at risk has to fit, or its transaction fails at its first write", as
   }
   await client.query("RESET highwater.at_risk");
   assert.match((await insert()).token ?? "", /^hw2_/);
-  const report = await fetch(`${wire.system.tracker(HOME).url}/v1/durability/exposure`);
-  const { values } = (await report.json()) as ExposureReport;
-  assert.equal(values?.["EUR"]?.amount, "100");
+  // Announcements are on their way when a fast COMMIT is answered.
+  await eventually("the tracker has both values", async () => {
+    const report = await fetch(`${wire.system.tracker(HOME).url}/v1/durability/exposure`);
+    const { values } = (await report.json()) as ExposureReport;
+    return values?.["EUR"]?.amount === "100";
+  });
   // The wrong value, and the value that is set behind the first write, only wait.
   const wrong = await wire.open();
   await wrong.query("SET highwater.ack = 'commit'");
