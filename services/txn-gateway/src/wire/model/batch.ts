@@ -5,14 +5,14 @@ import { type StatementInfo } from "./statement.ts";
 
 export class Batch {
   /** Extended messages have been sent since the last Sync. */
-  isOpen = false;
+  isOpen = true;
   /** A check may follow every statement. */
   isCheckable = true;
   executed = 0;
   /** It takes a snapshot itself, or the server was idle before it. */
-  mayTakeSnapshot = false;
+  mayTakeSnapshot: boolean;
   /** When it began, the server was idle inside a transaction block. */
-  beganIdleInBlock = false;
+  readonly beganIdleInBlock: boolean;
   /** A statement certainly writes, and none can be a COPY. */
   hasData = false;
   /** A receipt may share the batch with its statements. */
@@ -23,16 +23,16 @@ export class Batch {
   namesId = false;
 
   /** `isIdle`: the server owes no answer. */
-  open(isIdle: boolean, status: TransactionStatus): void {
-    this.isOpen = true;
-    this.isCheckable = true;
-    this.isSociable = true;
-    this.mayCopy = false;
-    this.namesId = false;
+  constructor(isIdle: boolean, status: TransactionStatus) {
     this.mayTakeSnapshot = isIdle;
-    this.hasData = false;
-    this.executed = 0;
     this.beganIdleInBlock = isIdle && status === "T";
+  }
+
+  /** What there is before the first message. */
+  static closed(): Batch {
+    const batch = new Batch(false, "I");
+    batch.close();
+    return batch;
   }
 
   executes({ kind, namesId, takesSnapshot }: StatementInfo): void {

@@ -61,7 +61,7 @@ export class ClientLeg implements FrameSink {
   readonly #commitSteps: CommitSteps;
   readonly #questions: Questions;
   readonly #names = new Names();
-  readonly #batch = new Batch();
+  #batch = Batch.closed();
   /**
    * Unsent bytes from the frame with which the client broke the protocol. No frames can be read
    * from there on. Null: the client has kept the protocol.
@@ -352,7 +352,7 @@ export class ClientLeg implements FrameSink {
   #begin(expected: Expected): void {
     const state = this.#state;
     if (!this.#batch.isOpen) {
-      this.#batch.open(state.expected.isEmpty, state.status);
+      this.#batch = new Batch(state.expected.isEmpty, state.status);
       state.recorder?.unit(state.status !== "I");
     }
     state.expected.push(expected);
