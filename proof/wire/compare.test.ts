@@ -101,6 +101,16 @@ describe("the comparison", () => {
     assert.equal(difference(direct, { frames: [COMMIT], end: "reset" }), null);
     assert.notEqual(difference(direct, { frames: [READY], end: "reset" }), null);
   });
+
+  it("knows that the gateway may be reset when PostgreSQL stops in the middle of a message", () => {
+    const lost = refusal("terminating connection because protocol synchronization was lost");
+    const direct: Played = { frames: [COMMIT, lost], end: "closed" };
+    assert.equal(difference(direct, { frames: [COMMIT], end: "closed" }), null);
+    assert.notEqual(difference(direct, { frames: [COMMIT], end: "silent" }), null);
+    assert.notEqual(difference(direct, { frames: [READY], end: "closed" }), null);
+    const other: Played = { frames: [COMMIT, refusal("another report")], end: "closed" };
+    assert.notEqual(difference(other, { frames: [COMMIT], end: "closed" }), null);
+  });
 });
 
 describe("a script", () => {
