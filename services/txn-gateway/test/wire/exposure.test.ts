@@ -76,6 +76,16 @@ it("at the limit of exposure a fast transaction's first write fails with 53400",
     assert.deepEqual((await client[how]("COMMIT")).tags, ["ROLLBACK"]);
   }
 
+  // What the batch before the Sync has run says nothing of a portal that runs behind it.
+  await client.query("BEGIN");
+  client.send(parse("", "DISCARD PLANS"), bind("", ""), execute(""));
+  client.send(parse("insert", "INSERT INTO kv VALUES ('refused', 1)"), bind("later", "insert"), SYNC);
+  assert.equal(new ServerAnswer(await client.until("Z")).status, "T");
+  client.send(execute("later"), SYNC);
+  const late = new ServerAnswer(await client.until("Z"));
+  assert.deepEqual([late.code, late.status], ["53400", "E"]);
+  await client.query("ROLLBACK");
+
   // A transaction that has begun to write is not refused; a safe one only waits.
   assert.equal((await begun.query("INSERT INTO kv VALUES ('begun too', 1)")).code, "");
   begun.send(query("COMMIT"));

@@ -31,7 +31,7 @@ export class Batch {
   /** What there is before the first message. */
   static closed(): Batch {
     const batch = new Batch(false, "I");
-    batch.close();
+    batch.isOpen = false;
     return batch;
   }
 
@@ -44,10 +44,5 @@ export class Batch {
     if (kind === "copy" || kind === "other") this.mayCopy = true;
     if (namesId) this.namesId = true;
     if (takesSnapshot) this.mayTakeSnapshot = true;
-  }
-
-  close(): void {
-    this.isOpen = false;
-    this.executed = 0;
   }
 }

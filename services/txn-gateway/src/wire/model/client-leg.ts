@@ -352,10 +352,16 @@ export class ClientLeg implements FrameSink {
   #begin(expected: Expected): void {
     const state = this.#state;
     if (!this.#batch.isOpen) {
-      this.#batch = new Batch(state.expected.isEmpty, state.status);
+      this.#batch = this.#current;
       state.recorder?.unit(state.status !== "I");
     }
     state.expected.push(expected);
+  }
+
+  /** The open batch, or the one that the next extended message opens. */
+  get #current(): Batch {
+    const { expected, status } = this.#state;
+    return this.#batch.isOpen ? this.#batch : new Batch(expected.isEmpty, status);
   }
 
   #query(bytes: Buffer, start: number, end: number): void {
@@ -513,7 +519,7 @@ export class ClientLeg implements FrameSink {
 
   #admitExecute(info: StatementInfo): Admission {
     const { expected, status } = this.#state;
-    const { mayCopy, hasData } = this.#batch;
+    const { mayCopy, hasData } = this.#current;
     // During a COPY the server takes a refusal for data; in a failed block it adds nothing.
     if (mayCopy || hasData || expected.isSkipping || expected.isCopying || status === "E") return "now";
     return this.#admit(info);
@@ -531,7 +537,8 @@ export class ClientLeg implements FrameSink {
   /** False when the COMMIT is sent later, or not at all. */
   #beforeCommit(bytes: Buffer, start: number, end: number): boolean {
     this.#run.flush();
-    const next = this.#commitSteps.next(this.#batch.beganIdleInBlock && this.#batch.executed === 0);
+    const { beganIdleInBlock, executed } = this.#current;
+    const next = this.#commitSteps.next(beganIdleInBlock && executed === 0);
     if (next === "wait") this.#defer(EXECUTE_TYPE, bytes, start, end);
     if (next === "skip") this.#state.isDiscarding = true;
     return next === "send";
@@ -560,7 +567,7 @@ export class ClientLeg implements FrameSink {
     }
     this.#commitSteps.reset();
     expected.push(batch.isOpen && batch.namesId ? ID_SYNC : CLIENT.sync);
-    batch.close();
+    batch.isOpen = false;
     this.#run.add(bytes, start, end);
   }
 
