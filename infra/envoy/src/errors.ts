@@ -85,7 +85,7 @@ const KINDS: readonly Kind[] = [
     cut: unconfirmed(CUT),
   },
   {
-    filter: path("/v1/webhooks.*"),
+    filter: path("/v1/(webhooks|lost).*"),
     nobody: wait(NOT_REACHED),
     cut: new HighwaterError("internal", { detail: `${CUT} It may have been done.` }),
   },

@@ -78,6 +78,8 @@ function toGateways(edge: Edge): Fields[] {
     { match: { ...transactions, headers: READING }, ...to(retry(CHANGES_NOTHING)) },
     { match: transactions, ...to(retry(NEVER_LEFT)) },
     { match: { path_separated_prefix: "/v1/tickets" }, ...to(retry(NEVER_LEFT)) },
+    // The other paths of what was lost are the trackers'.
+    { match: { path: "/v1/lost/replay" }, ...to(retry(NEVER_LEFT)) },
     { match: { path: "/sql" }, ...to(retry(NEVER_LEFT)) },
     // The page that the `type` of a problem names. Trackers have the same.
     { match: { path_separated_prefix: "/errors", headers: READING }, ...to(retry(CHANGES_NOTHING)) },
@@ -104,8 +106,10 @@ function toTrackers(edge: Edge): Fields[] {
     stream("/v1/durability/events"),
     // Verdicts and previews are questions, under whatever method.
     { match: { path_separated_prefix: "/v1/durability" }, ...to(retry(CHANGES_NOTHING)) },
-    { match: { path_separated_prefix: "/v1/webhooks", headers: READING }, ...to(retry(CHANGES_NOTHING)) },
-    { match: { path_separated_prefix: "/v1/webhooks" }, ...to(retry(NEVER_LEFT)) },
+    ...["/v1/webhooks", "/v1/lost"].flatMap((path_separated_prefix) => [
+      { match: { path_separated_prefix, headers: READING }, ...to(retry(CHANGES_NOTHING)) },
+      { match: { path_separated_prefix }, ...to(retry(NEVER_LEFT)) },
+    ]),
   ];
 }
 

@@ -62,9 +62,10 @@ describe("requests", withoutEnvoy, () => {
       };
   };
 
-  test("transactions go to gateways, durability and webhooks to trackers, with everything that they say", async () => {
+  test("transactions go to gateways, questions about them to trackers, with everything that they say", async () => {
     const transactions = ["/v1/transactions", "/v1/transactions/batch", "/v1/transactions/begin"];
-    for (const path of [...transactions, "/v1/tickets", "/v1/tickets/ends", "/sql?x=1"]) {
+    const others = ["/v1/tickets", "/v1/tickets/ends", "/v1/lost/replay", "/sql?x=1"];
+    for (const path of [...transactions, ...others]) {
       const answered = await post(
         edge.url + path,
         { authorization: "Bearer key", "highwater-x": "1" },
@@ -82,6 +83,10 @@ describe("requests", withoutEnvoy, () => {
       assert.equal((await ask(edge.url + path)).body.from, "t1", path);
     for (const path of ["/v1/durability/verdicts", "/v1/durability/failover-preview", "/v1/webhooks"])
       assert.equal((await post(edge.url + path)).body.from, "t1", path);
+    for (const path of ["/v1/lost?limit=1", `/v1/lost/${ID}`])
+      assert.equal((await ask(edge.url + path)).body.from, "t1", path);
+    const erased = await ask(`${edge.url}/v1/lost/contents?owner=7`, { method: "DELETE" });
+    assert.equal(erased.body.from, "t1");
     for (const path of ["/", "/errors", "/errors/overloaded"])
       assert.match((await ask(edge.url + path)).body.from ?? "", /^g\./, path);
   });
@@ -226,8 +231,15 @@ describe("requests", withoutEnvoy, () => {
     assert.ok(tracker.reached.length > 1);
   });
 
-  test("webhooks that may have been changed are not changed again", async () => {
+  test("what may have been changed, replayed or erased is not sent again", async () => {
     cut();
+    const replayed = await post(`${edge.url}/v1/lost/replay`);
+    assert.deepEqual(
+      [replayed.status, replayed.body.code, replayed.body.outcome, attempts()],
+      [500, "internal", "unknown", 1],
+    );
+    const erased = await ask(`${edge.url}/v1/lost/contents?owner=7`, { method: "DELETE" });
+    assert.deepEqual([erased.status, tracker.reached.splice(0).length], [500, 1]);
     for (const method of ["POST", "PATCH", "DELETE"]) {
       const answered = await ask(`${edge.url}/v1/webhooks/x`, { method });
       assert.deepEqual(
