@@ -66,6 +66,24 @@ test("a page that was not allowed by name is refused", async () => {
   assert.equal(await send(loopback, "/v1/transactions", { ...JSON_BODY, origin: PAGE }), 200);
 });
 
+test("a path in another spelling reaches no handler of a refused page", async () => {
+  for (const path of [
+    "/%73ql",
+    "/%2Fsql",
+    "//sql",
+    "/sql/",
+    "/SQL",
+    "/%761/transactions",
+    "/v1/%74ransactions",
+  ])
+    for (const headers of [
+      { ...TEXT_BODY, origin: "https://evil.example" },
+      { ...TEXT_BODY, host: "evil.example" },
+    ])
+      assert.ok([403, 404].includes(await send(loopback, path, headers)), path);
+  assert.equal(await send(loopback, "/%73ql?x=1", TEXT_BODY), 200);
+});
+
 test("the service's own page may call it, by an address or as localhost, and a page of a name may not", async () => {
   for (const host of [`127.0.0.1:${String(loopback)}`, "localhost:1", "[::1]:1"])
     assert.equal(

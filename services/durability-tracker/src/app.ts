@@ -99,7 +99,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
     elsewhere: { "a gateway": ["/v1/transactions", "/v1/tickets", "/sql"] },
   });
   app.addHook("onRequest", (request, reply, done) => {
-    const refusal = isOpen(request.url, isStarted && !stopping.signal.aborted);
+    const refusal = isOpen(request.routeOptions.url ?? "", isStarted && !stopping.signal.aborted);
     if (refusal !== undefined) void reply.header(UNSERVED_HEADER, "true");
     done(refusal);
   });
@@ -414,8 +414,8 @@ function makeCallers(
  * Before the ledger is loaded nothing can be taken in or answered, and while the service shuts down
  * nothing shall.
  */
-function isOpen(url: string, isServing: boolean): HighwaterError | undefined {
-  if (isServing || !/^\/(?:v1|internal)\//.test(url)) return undefined;
+function isOpen(route: string, isServing: boolean): HighwaterError | undefined {
+  if (isServing || !/^\/(?:v1|internal)\//.test(route)) return undefined;
   const detail = "The tracker is starting or shutting down.";
   return new HighwaterError("overloaded", { detail, retryAfterMs: 1_000 });
 }

@@ -1,5 +1,5 @@
 // The gateway as a Fastify application. main.ts does listening, signals and exit codes.
-import { type FastifyInstance } from "fastify";
+import { type FastifyInstance, type FastifyRequest } from "fastify";
 import { HighwaterError, parseTxnId, UNSERVED_HEADER } from "@highwater/protocol";
 import { type Family, installCallers, isAnonymous, makeServer, serverCertificate } from "@highwater/service";
 import { type Config } from "./config.ts";
@@ -47,7 +47,7 @@ export function buildGateway(
     elsewhere: { "a tracker": ["/v1/durability/", "/v1/webhooks", "/console"] },
   });
   app.addHook("onRequest", (request, reply, done) => {
-    if (!gateway.isStopping || isOfOpenTransaction(request.url, gateway) || !isWork(request.url)) {
+    if (!gateway.isStopping || isOfOpenTransaction(request.url, gateway) || !isWork(request)) {
       done();
       return;
     }
@@ -102,8 +102,8 @@ export function buildGateway(
   return { app, metrics: () => gateway.metrics.collect() };
 }
 
-function isWork(url: string): boolean {
-  return url.startsWith("/v1/") || url.startsWith("/sql");
+function isWork({ routeOptions: { url = "" } }: FastifyRequest): boolean {
+  return url.startsWith("/v1/") || url === "/sql";
 }
 
 /**

@@ -15,14 +15,15 @@ export interface OpenDoor {
   readonly origins: readonly string[];
 }
 
-const FOR_CALLERS = /^\/(?:v1|internal)\/|^\/sql(?:\?|$)/;
+const FOR_CALLERS = /^\/(?:v1|internal)\/|^\/sql$/;
 /** A browser sends one of these, or nothing, with a request that no other page caused. */
 const OWN_SITES: ReadonlySet<unknown> = new Set([undefined, "none", "same-origin"]);
 
 export function installOpenDoor(app: FastifyInstance, door: OpenDoor): void {
   app.addHook("onRequest", (request, _reply, done) => {
-    // A preflight changes nothing and is answered elsewhere.
-    const isWork = FOR_CALLERS.test(request.url) && request.method !== "OPTIONS";
+    // The route, because the request's own path can have other spellings, such as /%73ql. A
+    // preflight changes nothing and is answered elsewhere.
+    const isWork = FOR_CALLERS.test(request.routeOptions.url ?? "") && request.method !== "OPTIONS";
     done(isWork ? refusalOf(request, door) : undefined);
   });
 }
