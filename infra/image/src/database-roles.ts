@@ -17,6 +17,11 @@ import {
 } from "@highwater/store";
 import { parseRolePasswords } from "@highwater/txn-gateway/role-url";
 
+/**
+ * Applications may make functions in `public`, and one of them could fit better than PostgreSQL's
+ * own function of the same name.
+ */
+const OWN_NAMES_ONLY = "SET LOCAL search_path TO pg_catalog, pg_temp";
 const SERVICE = /^[a-z_][a-z0-9_]{0,62}$/;
 
 export interface Roles {
@@ -42,7 +47,7 @@ export function statementsFor({ service, password, database, applications }: Rol
       createRole(application, LOGIN_WITHOUT_POWERS),
       setPassword(application, its),
       // An operator has made it a role of keys that only read, and so it stays.
-      `DO $$ BEGIN IF NOT pg_has_role(${pg.escapeLiteral(application)}, 'highwater_read', 'MEMBER') THEN
+      `DO $$ BEGIN IF NOT pg_catalog.pg_has_role(${pg.escapeLiteral(application)}, 'highwater_read', 'MEMBER') THEN
          GRANT highwater_app TO ${pg.escapeIdentifier(application)}; END IF; END $$`,
     ]),
   ];
@@ -102,8 +107,13 @@ async function main(env: Readonly<Record<string, string | undefined>>): Promise<
     await client.connect();
     // Whole or not at all.
     await client.query("BEGIN");
+    await client.query(OWN_NAMES_ONLY);
     for (const statement of statementsFor(roles)) await client.query(statement);
-    if (sql !== "") await client.query(sql);
+    if (sql !== "") {
+      await client.query("SET LOCAL search_path TO DEFAULT");
+      await client.query(sql);
+      await client.query(OWN_NAMES_ONLY);
+    }
     for (const statement of protectStatements(roles.service)) await client.query(statement);
     await client.query("COMMIT");
     const there = [roles.service, ...Object.keys(roles.applications), ...KEY_GROUPS];

@@ -57,11 +57,23 @@ describe("the roles that the set-up makes", { timeout: 5 * LIMIT_MS }, () => {
     });
   };
 
-  it("are made once, and again without harm; no password is stored", async () => {
-    await setUp();
-    await setUp();
+  it("are made once, and again without harm; no password is stored, and no function of an application is called", async () => {
     const [primary] = cluster.nodes;
     assert.ok(primary);
+    // PostgreSQL would prefer functions of texts to its own ones of names.
+    const planted = (args: string): string =>
+      `CREATE FUNCTION public.pg_has_role(${args}) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$`;
+    const places = ["text, text", "text, text, text"];
+    for (const args of places) await cluster.query(primary.id, planted(args));
+    await setUp({ DATABASE_ROLES_APPLICATIONS: APPLICATIONS });
+    await setUp({
+      DATABASE_ROLES_APPLICATIONS: APPLICATIONS,
+      DATABASE_ROLES_SQL: "CREATE TABLE by_operator ()",
+    });
+    const [made] = await cluster.query(primary.id, "SELECT to_regclass('public.by_operator') AS made");
+    assert.notEqual(made?.["made"], null);
+    await cluster.query(primary.id, "DROP TABLE public.by_operator");
+    for (const args of places) await cluster.query(primary.id, `DROP FUNCTION public.pg_has_role(${args})`);
     const [row] = await cluster.query(
       primary.id,
       `SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls AS is_privileged, rolpassword LIKE 'SCRAM-SHA-256$%' AS is_hashed

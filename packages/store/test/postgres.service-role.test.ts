@@ -196,3 +196,31 @@ it("a database whose role may not create is not prepared, and the right is all t
     await cluster.close();
   }
 });
+
+it("a schema of Highwater's that another role has made is not used", async () => {
+  const cluster = await startCluster({ nodes: [{ id: EAST, region: EAST }] });
+  const store = makeStore(await nodeSpecs(cluster), "one");
+  try {
+    for (const sql of [
+      "CREATE ROLE stranger LOGIN",
+      "GRANT CREATE ON DATABASE app TO stranger",
+      `CREATE ROLE ${SERVICE_ROLE} LOGIN`,
+      `GRANT CREATE ON DATABASE app TO ${SERVICE_ROLE}`,
+      ...["highwater_app", "highwater_read"].map((group) => `CREATE ROLE ${group}`),
+    ])
+      await cluster.query(EAST, sql);
+    for (const schema of ["highwater", "highwater_audit", "highwater_jobs", "highwater_sequences"]) {
+      await cluster.query(EAST, `CREATE SCHEMA ${schema} AUTHORIZATION stranger`);
+      await assert.rejects(
+        store.prepare(EAST),
+        new RegExp(`the schema ${schema} belongs to the role stranger`),
+      );
+      await cluster.query(EAST, `DROP SCHEMA ${schema}`);
+    }
+    await store.prepare(EAST);
+    await store.prepare(EAST);
+  } finally {
+    await store.close();
+    await cluster.close();
+  }
+});

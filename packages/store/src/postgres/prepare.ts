@@ -32,6 +32,7 @@ async function migrateOnce(client: ClientBase): Promise<void> {
   await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
   try {
     await client.query("SET LOCAL synchronous_commit TO local");
+    await refuseStrangers(client);
     // Even with IF NOT EXISTS it takes the right to create, which a copy of a database does not
     // bring along.
     const schema = await client.query("SELECT FROM pg_namespace WHERE nspname = 'highwater'");
@@ -53,6 +54,26 @@ async function migrateOnce(client: ClientBase): Promise<void> {
     await client.query("ROLLBACK").catch(() => undefined);
     throw cause;
   }
+}
+
+/**
+ * A role that may create schemas could have taken a name before Highwater used it, and functions
+ * there would run with the service's rights. An administrator makes some of them in the set-up.
+ */
+const STRANGERS = `SELECT n.nspname AS schema, r.rolname AS owner
+  FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner
+  WHERE n.nspname IN ('highwater', 'highwater_audit', 'highwater_jobs', 'highwater_sequences')
+    AND r.rolname <> current_user AND NOT r.rolsuper AND NOT r.rolcreaterole
+    AND NOT EXISTS (SELECT FROM pg_database d WHERE d.datname = current_database() AND d.datdba = r.oid)`;
+
+async function refuseStrangers(client: ClientBase): Promise<void> {
+  const { rows } = await client.query<{ schema: string; owner: string }>(STRANGERS);
+  const [row] = rows;
+  if (row === undefined) return;
+  const { schema, owner } = row;
+  throw new Error(
+    `the schema ${schema} belongs to the role ${owner}, which is neither the service's role nor an administrator's: if Highwater did not make the schema, drop it; otherwise run ALTER SCHEMA ${schema} OWNER TO the right role`,
+  );
 }
 
 /**

@@ -38,7 +38,7 @@ const SEQUENCES = new URL("../../migrations/0034-sequences.sql", import.meta.url
  */
 const dropSequences = (
   service: string,
-): string => `DO $$ DECLARE isMember bool := pg_has_role(${pg.escapeLiteral(service)}, 'USAGE'); BEGIN
+): string => `DO $$ DECLARE isMember bool := pg_catalog.pg_has_role(${pg.escapeLiteral(service)}, 'USAGE'); BEGIN
   IF EXISTS (SELECT FROM pg_namespace WHERE nspname = 'highwater_sequences' AND pg_get_userbyid(nspowner) = ${pg.escapeLiteral(service)}) THEN
     IF NOT isMember THEN GRANT ${pg.escapeIdentifier(service)} TO CURRENT_USER; END IF;
     DROP SCHEMA highwater_sequences CASCADE;
