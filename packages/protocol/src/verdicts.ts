@@ -6,7 +6,7 @@ import { EpochRecord, LevelName, LIMITS, Marks, OffsetText, OwnerText, Position,
 
 export const Verdict = texts(
   ["pending", "durable", "lost", "broken", "expired", "unknown"],
-  "A tracker's verdict. `pending` can become any other verdict. `durable` and `lost` are final, except that `durable` becomes `broken` if a failure breaks the promise. `expired`: the transaction is too old. `unknown`: the service does not know the id.",
+  "A tracker's verdict. `pending` can become any other verdict. `durable` and `lost` are final, except that `durable` becomes `broken` if a failure breaks the promise, and `lost` if the transaction is back. `expired`: the transaction is too old. `unknown`: the service does not know the id.",
 );
 export type Verdict = Static<typeof Verdict>;
 

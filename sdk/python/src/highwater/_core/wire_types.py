@@ -25,7 +25,7 @@ Param: TypeAlias = str | float | bool | None
 TransactionState: TypeAlias = Literal["active", "committed", "pending", "durable", "lost", "aborted", "broken", "expired", "unknown"]
 """What became of a transaction. `active`: it is open or runs. `committed`: durability was not asked about. `pending`: committed, and not known to be durable. `durable`, `lost`, `broken`: settled at the level. `aborted`: never committed. `expired`: too old to know. `unknown`: the service does not know the id; of a token without an id, a failover may have discarded the transaction or not."""
 Verdict: TypeAlias = Literal["pending", "durable", "lost", "broken", "expired", "unknown"]
-"""A tracker's verdict. `pending` can become any other verdict. `durable` and `lost` are final, except that `durable` becomes `broken` if a failure breaks the promise. `expired`: the transaction is too old. `unknown`: the service does not know the id."""
+"""A tracker's verdict. `pending` can become any other verdict. `durable` and `lost` are final, except that `durable` becomes `broken` if a failure breaks the promise, and `lost` if the transaction is back. `expired`: the transaction is too old. `unknown`: the service does not know the id."""
 class Position(TypedDict):
     epoch: Uuid
     offset: OffsetText
