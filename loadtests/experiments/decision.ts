@@ -4,7 +4,7 @@ import { markdownTable, numberText, type Recorded } from "../rounds/page.ts";
 
 /** Nearer to 1 than this makes no difference to an application. */
 const SAME = 0.1;
-export const NOT_RUN = "*Not run yet.*";
+export const NOT_RUN = "*Not run yet in full. [Quick runs](verification.md) give rough figures.*";
 
 interface Compared {
   readonly experiment: string;
