@@ -19,7 +19,12 @@ import pg from "pg";
 import postgres from "postgres";
 import { enlist, type EnlistedTransaction, type EnlistOptions } from "../../src/adapters/enlist/index.ts";
 import { RECEIPT } from "../../src/adapters/enlist/statements.ts";
-import { Highwater, TransactionAbortedError, TransactionLostError } from "../../src/index.ts";
+import {
+  Highwater,
+  TransactionAbortedError,
+  TransactionLostError,
+  UnknownOutcomeError,
+} from "../../src/index.ts";
 import { PATIENT } from "./support.ts";
 
 let site: Site;
@@ -64,11 +69,11 @@ before(async () => {
 
 after(() => ends.disposeAsync());
 
-async function connect(options: EnlistOptions = {}) {
+async function connect(options: EnlistOptions = {}, of = hw) {
   const client = new pg.Client({ connectionString: await address() });
   client.on("error", () => undefined);
   await client.connect();
-  const enlisted = enlist(hw, client, options);
+  const enlisted = enlist(of, client, options);
   return { client, enlisted, [Symbol.asyncDispose]: () => client.end() };
 }
 
@@ -247,30 +252,134 @@ test("pg: a cancelled COMMIT has not committed, and a killed one is settled", as
   );
 });
 
-test("pg: a COMMIT whose answer is lost resolves, because it took effect", async () => {
-  await using at = await connect();
-  const { client } = at;
+/** Sends COMMIT, whose answer arrives and is not read. Ends the connection when the row is there. */
+async function loseAnswer(client: pg.Client, text: string, then = (): Promise<void> => Promise.resolve()) {
   const { stream } = (
     client as unknown as { connection: { stream: NodeJS.ReadWriteStream & { destroy(): void } } }
   ).connection;
   await client.query("BEGIN");
-  await client.query("INSERT INTO note VALUES ('unanswered')");
-  // The answer arrives, and is not read.
+  await client.query(`INSERT INTO note VALUES ('${text}')`);
   const committing = client.query("COMMIT");
-  const lose = (): void => {
-    stream.removeAllListeners("data");
-    const look = setInterval(() => {
-      void count("unanswered").then((found) => {
-        if (found === 0) return;
-        clearInterval(look);
-        stream.destroy();
-      });
-    }, 20);
-  };
-  lose();
+  committing.catch(() => undefined);
+  stream.removeAllListeners("data");
+  while ((await count(text)) === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  await then();
+  stream.destroy();
+  return { committing };
+}
+
+test("pg: a COMMIT whose answer is lost resolves, because it took effect", async () => {
+  await using at = await connect();
+  const { client } = at;
+  const { committing } = await loseAnswer(client, "unanswered");
   assert.equal((await committing).command, "COMMIT");
   await at.enlisted.last(client)?.durable({ timeoutMs: 60_000 });
   assert.equal(await count("unanswered"), 1);
+});
+
+type Fault = (url: string, init: RequestInit) => Promise<Response>;
+
+const problem = (status: number, code: string, retry: string): Response =>
+  Response.json(
+    { type: `https://example.org/${code}`, title: code, status, code, outcome: "not_applied", retry },
+    { status },
+  );
+
+/** What becomes of a request. None of these says anything about the transaction. */
+const FAULTS: Readonly<Record<string, Fault>> = {
+  "a failover": () => Promise.resolve(problem(503, "primary_unavailable", "wait")),
+  "a gateway that is down": () =>
+    Promise.reject(new TypeError("fetch failed", { cause: { code: "ECONNREFUSED" } })),
+  "a revoked key": () => Promise.resolve(problem(401, "unauthenticated", "never")),
+  "no answer": (_, { signal }) =>
+    new Promise((_resolve, reject) => {
+      signal?.addEventListener("abort", () => {
+        reject(new Error("aborted"));
+      });
+    }),
+};
+
+/** A client that has one fault at this path, and soon gives up. */
+async function faulty(path: string, fault: Fault): Promise<Highwater> {
+  const { endpoints } = await site.describe();
+  return new Highwater({
+    endpoints: endpoints.slice(0, 1),
+    ...{ requestTimeoutMs: 4_000, totalTimeoutMs: 4_000 },
+    fetch: (url, init) => (url.endsWith(path) ? fault(url, init) : fetch(url, init)),
+  });
+}
+
+/** Runs the work with each fault, at the same time. */
+async function withEachFault(work: (fault: Fault, name: string) => Promise<void>): Promise<void> {
+  await Promise.all(Object.entries(FAULTS).map(([name, fault]) => work(fault, name)));
+}
+
+test("pg: an unanswered COMMIT whose look-up fails has an unknown outcome", () =>
+  withEachFault(async (fault, name) => {
+    await using client = await faulty("/v1/tickets/ends", fault);
+    await using at = await connect({}, client);
+    const { committing } = await loseAnswer(at.client, `unknown after ${name}`);
+    const id = await committing.then(
+      () => assert.fail(`${name}: it resolved`),
+      (cause: unknown) => {
+        assert.ok(cause instanceof UnknownOutcomeError, `${name}: ${String(cause)}`);
+        assert.deepEqual([cause.code, cause.retry], ["outcome_unknown", "resolve_outcome"], name);
+        return cause.transactionId ?? "";
+      },
+    );
+    assert.match((await hw.status(id)).state, /^(committed|durable)$/);
+  }));
+
+test("pg: an answered COMMIT has been applied, whatever its report meets", () =>
+  withEachFault(async (fault, name) => {
+    await using client = await faulty("/v1/tickets/ends", fault);
+    await using at = await connect({}, client);
+    await commit(at.client, `INSERT INTO note VALUES ('applied despite ${name}')`);
+    const promised = at.enlisted.last(at.client)?.promise();
+    await assert.rejects(promised ?? Promise.resolve(), { outcome: "applied" }, name);
+    const safe = { ack: "durable", maxWaitMs: 50 } as const;
+    await using late = await connect(safe, client);
+    const error = commit(late.client, `INSERT INTO note VALUES ('late despite ${name}')`);
+    await assert.rejects(error, { outcome: "applied" }, name);
+    await using pending = await connect({ ...safe, onTimeout: "pending" }, client);
+    await commit(pending.client, `INSERT INTO note VALUES ('pending despite ${name}')`);
+    assert.equal(await count(`%despite ${name}`), 3);
+  }));
+
+test("a COMMIT without a ticket has not been applied, whatever the request met", () =>
+  withEachFault(async (fault, name) => {
+    await using client = await faulty("/v1/tickets", fault);
+    await using at = await connect({}, client);
+    const text = `without a ticket by ${name}`;
+    const byPg = commit(at.client, `INSERT INTO note VALUES ('${text}')`);
+    await assert.rejects(byPg, { outcome: "not_applied" }, name);
+    // No transaction is open.
+    await at.client.query("VACUUM note");
+    const sql = postgres(await address(), { max: 1 });
+    const body = enlist(client, sql).begin("", (tx) => tx`INSERT INTO note VALUES (${text})`);
+    await assert.rejects(body, { outcome: "not_applied" }, name);
+    assert.equal(await count(text), 0);
+    await sql.end();
+  }));
+
+test("a client that was closed commits nothing; closed during COMMIT, it does not know", async () => {
+  const before = await faulty("", fetch);
+  await using at = await connect({}, before);
+  await at.client.query("BEGIN");
+  await at.client.query("INSERT INTO note VALUES ('closed before')");
+  const sql = postgres(await address(), { max: 1 });
+  const body = enlist(before, sql).begin("", async (tx) => {
+    await tx`INSERT INTO note VALUES ('closed before by postgres.js')`;
+    await before.close();
+  });
+  await assert.rejects(body, { code: "client_closed", outcome: "not_applied" });
+  await sql.end();
+  await assert.rejects(at.client.query("COMMIT"), { code: "client_closed", outcome: "not_applied" });
+  assert.equal(await count("closed before%"), 0);
+  const during = await faulty("", fetch);
+  await using unanswered = await connect({}, during);
+  const { committing } = await loseAnswer(unanswered.client, "closed during", () => during.close());
+  await assert.rejects(committing, UnknownOutcomeError);
 });
 
 test("postgres.js: a transaction gets its promise; bodies that throw and refused ones leave nothing", async () => {
@@ -357,6 +466,22 @@ test("postgres.js: a COMMIT whose answer is lost resolves, because it took effec
   assert.equal(result, "done");
   await transaction?.durable({ timeoutMs: 60_000 });
   assert.equal(await count("unanswered by postgres.js"), 1);
+});
+
+test("postgres.js: an unanswered COMMIT whose look-up is refused has an unknown outcome", async () => {
+  await using at = await byOneSocket((bytes, socket) => {
+    if (bytes.includes("\0commit\0")) socket.removeAllListeners("data");
+  });
+  await using client = await faulty("/v1/tickets/ends", FAULTS["a gateway that is down"] ?? fetch);
+  const done = enlist(client, at.sql).begin(
+    "",
+    (tx) => tx`INSERT INTO note VALUES ('unknown by postgres.js')`,
+  );
+  done.catch(() => undefined);
+  while ((await count("unknown by postgres.js")) === 0)
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  at.socket.destroy();
+  await assert.rejects(done, UnknownOutcomeError);
 });
 
 test("postgres.js: a session that is killed in COMMIT is settled, and a cancelled COMMIT has not committed", async () => {

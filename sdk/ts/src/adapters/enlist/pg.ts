@@ -3,16 +3,7 @@
 import { newTransactionId } from "../../ids.ts";
 import { InvalidRequestError } from "../../index.ts";
 import { type TicketService, type Issued } from "./ticket-service.ts";
-import {
-  aborted,
-  boundaryOf,
-  EARLY,
-  isFailed,
-  isRefusal,
-  RECEIPT,
-  receiptValues,
-  refusalOf,
-} from "./statements.ts";
+import { boundaryOf, EARLY, isFailed, isRefusal, RECEIPT, receiptValues, refusalOf } from "./statements.ts";
 import { EnlistedTransaction } from "./transaction.ts";
 
 type Callback = (error: unknown, result?: unknown) => void;
@@ -123,10 +114,12 @@ export class EnlistedClient {
       await this.#rollBack();
       throw cause;
     });
-    if (performance.now() > ticket.untilMs) {
+    try {
+      this.#service.check(ticket);
+    } catch (cause) {
       await this.#rollBack();
       this.#service.withdraw(ticket);
-      throw aborted(open.id, "the ticket's time is over");
+      throw cause;
     }
     const pipeline = new CommitPipeline(ticket);
     this.#query(pipeline);

@@ -3,7 +3,7 @@
 import { newTransactionId } from "../../ids.ts";
 import { HighwaterError } from "../../index.ts";
 import { type TicketService } from "./ticket-service.ts";
-import { aborted, EARLY, isRefusal, RECEIPT, receiptValues, refusalOf } from "./statements.ts";
+import { EARLY, isRefusal, RECEIPT, receiptValues, refusalOf } from "./statements.ts";
 import { EnlistedTransaction } from "./transaction.ts";
 
 interface Pending extends PromiseLike<{ readonly count: number }> {
@@ -90,7 +90,7 @@ export class EnlistedPostgres<S extends PostgresSql> {
         // A query runs when it is awaited: those of a list go out together.
         results.push(await (Array.isArray(made) ? Promise.all(made) : made));
         const ticket = await asked;
-        if (performance.now() > ticket.untilMs) throw aborted(id, "the ticket's time is over");
+        service.check(ticket);
         sql
           .unsafe(EARLY)
           .execute()

@@ -3,7 +3,6 @@
 import {
   type AckOptions,
   type DurableOptions,
-  DurabilityTimeoutError,
   type Highwater,
   HighwaterError,
   type Transaction,
@@ -14,6 +13,8 @@ import {
   type TicketRequest,
   type TransactionResponse,
 } from "../../wire-types.ts";
+import { isOfTransaction, unknownOutcome, withOutcome } from "./outcomes.ts";
+import { aborted } from "./statements.ts";
 
 /** Options of `enlist`, for every transaction of the connection or pool. */
 export interface EnlistOptions extends AckOptions {
@@ -92,6 +93,12 @@ class Requests {
   }
 }
 
+/** What is awaited before COMMIT resolves. */
+interface Acknowledged {
+  readonly id: string;
+  durable(options?: DurableOptions): Promise<unknown>;
+}
+
 /** What is issued for one transaction; it commits before `untilMs`, or not at all. */
 export interface Issued extends Ticket {
   readonly untilMs: number;
@@ -115,26 +122,38 @@ export class TicketService {
   }
 
   /**
-   * Waits as `ack` says. Errors: those of `Transaction.durable`; `DurabilityTimeoutError`, unless
-   * `onTimeout` is `pending`.
+   * Waits as `ack` says. Errors: those of the transaction. Unless `onTimeout` is `pending`, also
+   * the failure to wait, such as `DurabilityTimeoutError`. Its outcome is `applied`: the server has
+   * answered COMMIT.
    */
-  async acknowledge(transaction: { durable(options?: DurableOptions): Promise<unknown> }): Promise<void> {
+  async acknowledge(transaction: Acknowledged): Promise<void> {
     const { ack, maxWaitMs, onTimeout } = this.#options;
     if (ack !== "durable") return;
     try {
       await transaction.durable(maxWaitMs === undefined ? {} : { timeoutMs: maxWaitMs });
     } catch (cause) {
-      const isLate = cause instanceof DurabilityTimeoutError && onTimeout === "pending";
-      if (!isLate) throw cause;
+      if (isOfTransaction(cause)) throw cause;
+      if (onTimeout !== "pending") throw withOutcome(cause, transaction.id, "applied");
     }
   }
 
+  /** Errors: those of the service. Without a ticket nothing is committed. */
   async issue(id: string): Promise<Issued> {
     const { metadata, maxDelayMs } = this.#options;
     const request = { id, level: this.level, metadata, maxDelayMs } as TicketRequest;
     const askedMs = performance.now();
-    const ticket = (await this.#tickets.ask(request)) as Ticket;
-    return { ...ticket, untilMs: askedMs + ticket.lifeMs };
+    try {
+      const ticket = (await this.#tickets.ask(request)) as Ticket;
+      return { ...ticket, untilMs: askedMs + ticket.lifeMs };
+    } catch (cause) {
+      throw withOutcome(cause, id, "not_applied");
+    }
+  }
+
+  /** Errors: why nothing may be committed with the ticket any more. */
+  check({ id, untilMs }: Issued): void {
+    this.#hw.core.service.checkOpen();
+    if (performance.now() > untilMs) throw aborted(id, "the ticket's time is over");
   }
 
   /** It will never commit. If this does not arrive, the ticket's time ends by itself. */
@@ -144,10 +163,11 @@ export class TicketService {
   }
 
   /**
-   * The committed transaction. Errors: those of its outcome; while that is not known, the last
-   * failure to ask, after the client's `totalTimeoutMs`.
+   * The committed transaction. Errors: those of the transaction. While the service does not say how
+   * it ended, after the client's `totalTimeoutMs`: `outcome_unknown`, or where COMMIT was answered
+   * the last failure to ask, with the outcome `applied`.
    */
-  async committed({ ticket }: Ticket, isAnswered: boolean): Promise<Transaction> {
+  async committed({ id, ticket }: Ticket, isAnswered: boolean): Promise<Transaction> {
     const untilMs = performance.now() + this.#hw.core.totalMs;
     const end: TicketEnd = { ticket, ended: "commit" };
     for (;;) {
@@ -155,9 +175,11 @@ export class TicketService {
         const response = await (isAnswered ? this.#ends.ask(end) : this.#ends.askAlone(end));
         return this.#hw.core.committed(response as TransactionResponse, this.level, this.#options);
       } catch (cause) {
+        if (isOfTransaction(cause)) throw cause;
         const isOpen =
           cause instanceof HighwaterError && (cause.retry === "wait" || cause.retry === "resolve_outcome");
-        if (!isOpen || performance.now() + AGAIN_MS > untilMs) throw cause;
+        if (!isOpen || performance.now() + AGAIN_MS > untilMs)
+          throw isAnswered ? withOutcome(cause, id, "applied") : unknownOutcome(id, cause);
         await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
       }
     }

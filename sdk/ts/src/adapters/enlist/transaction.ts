@@ -31,7 +31,8 @@ export class EnlistedTransaction {
   /**
    * The transaction with its token. Resolves when the gateway has found its receipt and read a
    * position behind it. Errors: `TransactionLostError` if a failover discarded it before;
-   * `UnavailableError` if no gateway answers in the client's `totalTimeoutMs`; ask again then.
+   * `UnavailableError` if no gateway answers in the client's `totalTimeoutMs`; ask again then. Its
+   * outcome is `applied`, because the server has answered COMMIT.
    */
   promise(): Promise<Transaction> {
     this.#asked ??= this.#service.committed(this.#ticket, true).catch((cause: unknown) => {

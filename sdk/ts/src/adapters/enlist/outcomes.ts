@@ -1,0 +1,29 @@
+// What the failure of a request about a transaction says about the transaction itself.
+import { HighwaterError, type Outcome, UnknownOutcomeError } from "../../index.ts";
+
+/** Codes of errors about the transaction. */
+const OF_TRANSACTION = /^(transaction_(aborted|expired|lost|unknown)|promise_broken|id_(expired|reused))$/;
+
+/** Whether the error is about the transaction. All others are about a request. */
+export function isOfTransaction(cause: unknown): cause is HighwaterError {
+  return cause instanceof HighwaterError && OF_TRANSACTION.test(cause.code);
+}
+
+/**
+ * The failure of a request, as an error of its transaction, which has this outcome. The same
+ * failure may be that of other transactions, too.
+ */
+export function withOutcome(cause: unknown, transactionId: string, outcome: Outcome): unknown {
+  if (!(cause instanceof HighwaterError)) return cause;
+  const Class = cause.constructor as new (message: string, details: object) => HighwaterError;
+  // Another id would run the body a second time, and a look-up finds nothing of what never began.
+  const isSure = cause.retry === "wait" || cause.retry === "never";
+  const retry = isSure ? cause.retry : outcome === "applied" ? "wait" : "transaction";
+  return new Class(cause.message, { ...cause, outcome, retry, transactionId, cause });
+}
+
+export function unknownOutcome(transactionId: string, cause: unknown): UnknownOutcomeError {
+  const about = { outcome: "unknown", retry: "resolve_outcome", transactionId, cause } as const;
+  const message = `COMMIT had no answer, so it may have committed: look up its status (transaction ${transactionId})`;
+  return new UnknownOutcomeError(message, { code: "outcome_unknown", ...about });
+}
