@@ -8,11 +8,11 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type Highwater, sql } from "../index.ts";
 import { type Ungated, watchClient } from "./client.ts";
-import { type NodeResponse, holdResponse } from "./node.ts";
+import { type NodeRequest, type NodeResponse, holdResponse } from "./node.ts";
 import { type Holdable, type Refusal, Scope } from "./scope.ts";
 import { holdRoute } from "./web.ts";
 
-export { type NodeResponse } from "./node.ts";
+export { type NodeRequest, type NodeResponse } from "./node.ts";
 export { type Holdable } from "./scope.ts";
 
 /** Options of an output gate. */
@@ -100,8 +100,12 @@ export class OutputGate {
   }
 
   /** Middleware of Express and Connect: `app.use(gate.express)`, before the routes. */
-  readonly express = (_request: unknown, response: NodeResponse, next: (error?: unknown) => void): void => {
-    this.#scopes.run(this.#hold(response), () => {
+  readonly express = (
+    request: NodeRequest,
+    response: NodeResponse,
+    next: (error?: unknown) => void,
+  ): void => {
+    this.#scopes.run(this.#hold(request, response), () => {
       next();
     });
   };
@@ -113,10 +117,14 @@ export class OutputGate {
   readonly fastify = Object.assign(
     (app: FastifyApp, _options: unknown, done: () => void): void => {
       const scopes = new WeakMap<object, Scope>();
-      type Hook = (request: object, reply: { readonly raw: NodeResponse }, next: () => void) => void;
+      type Hook = (
+        request: { readonly raw: NodeRequest },
+        reply: { readonly raw: NodeResponse },
+        next: () => void,
+      ) => void;
       const add = app.addHook.bind(app) as unknown as (name: string, hook: Hook) => unknown;
       add("onRequest", (request, reply, next) => {
-        const scope = this.#hold(reply.raw);
+        const scope = this.#hold(request.raw, reply.raw);
         scopes.set(request, scope);
         this.#scopes.run(scope, next);
       });
@@ -199,8 +207,11 @@ export class OutputGate {
     return new Scope(this.#hw, this.#hw.session(), floor as never);
   }
 
-  #hold(response: NodeResponse): Scope {
+  #hold(request: NodeRequest, response: NodeResponse): Scope {
     const scope = this.#scope();
+    // The connection reads the body: its listeners would run in the context of the connection.
+    const emit = request.emit.bind(request);
+    request.emit = (...args) => this.#scopes.run(scope, () => emit(...args));
     holdResponse(response, {
       isBypassed: () => scope.isBypassed,
       settle: (signal) => this.#settle(scope, signal),

@@ -2,6 +2,12 @@
 // It takes the place of the response's methods, so that every way out of every framework meets it.
 import { type Refusal } from "./scope.ts";
 
+/** The parts of Node's `http.IncomingMessage` that the gate uses. */
+export interface NodeRequest {
+  /** Calls its listeners. */
+  emit: (event: string, ...args: unknown[]) => boolean;
+}
+
 /** The parts of Node's `http.ServerResponse` that the gate uses. */
 export interface NodeResponse {
   /** Status of the response. */

@@ -7,7 +7,7 @@ import { type FakeServer, type LiveScript, token } from "@highwater/conformance/
 import { type Highwater, sql } from "../../src/index.ts";
 import { type GateOptions, type GateState, OutputGate } from "../../src/gate/index.ts";
 import { client, FAILOVER, service, streaming } from "../client-support.ts";
-import { ask, HOSTS, type Reply, type Routes } from "./hosts.ts";
+import { ask, askSlowly, HOSTS, NODE_HOSTS, type Reply, type Routes } from "./hosts.ts";
 
 const statement = sql`SELECT 1`;
 const SECRET = { "x-secret": "1", "set-cookie": "secret=1", location: "/secret" };
@@ -292,6 +292,30 @@ for (const [name, serve] of Object.entries(HOSTS))
       }
       await Promise.all(answers);
     });
+  });
+
+for (const [name, serve] of Object.entries(NODE_HOSTS))
+  describe(`${name}, by events of the request`, () => {
+    const ways: [path: string, type: string, status: number][] = [
+      ["raw/end", "application/octet-stream", 201],
+      // The body is no JSON: the handler of errors answers.
+      ...(name === "plain" ? [] : [["badBody", "application/json", 500] as [string, string, number]]),
+    ];
+    for (const [path, type, status] of ways)
+      it(`holds a response that an event of the body begins: ${path}`, async (context) => {
+        const { fake, hw, gate } = await stage(context);
+        const route = async (): Promise<Reply> => {
+          await hw.transaction(statement);
+          return { status: 201, body: "done" };
+        };
+        const url = await serve(context, gate, { end: route, badBody: route });
+        const answer = askSlowly(`${url}/${path}`, type);
+        await fake.until(({ transactions }) => transactions === 1);
+        assert.ok(await isHeld(answer));
+        await streaming(fake);
+        durable(fake, 10);
+        assert.deepEqual(await answer, { status, body: "done" });
+      });
   });
 
 it("a client has one gate", async (context) => {

@@ -1,10 +1,12 @@
 // One application in three frameworks: each route is the same function, and the framework sends what it returns.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, request as connect, type ServerResponse } from "node:http";
 import { type AddressInfo } from "node:net";
 import { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
 import { type TestContext } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
 import express from "express";
 import Fastify from "fastify";
 import { type OutputGate } from "../../src/gate/index.ts";
@@ -23,6 +25,12 @@ const HOST = "127.0.0.1";
 async function serveExpress(context: TestContext, gate: OutputGate, routes: Routes): Promise<string> {
   const app = express();
   app.use(gate.express);
+  app.post("/raw/:name", (request, response) => {
+    afterBody(request, async () => {
+      const { status, headers = {}, body } = await routeOf(routes, request.params.name)();
+      response.writeHead(status, headers).end(body);
+    });
+  });
   // It reads the body on the connection's behalf, between the gate and the route.
   app.use(express.json());
   app.post("/:name", async (request, response) => {
@@ -32,8 +40,9 @@ async function serveExpress(context: TestContext, gate: OutputGate, routes: Rout
     if (typeof body === "string") response.send(body);
     else Readable.from(body).pipe(response);
   });
-  app.use(((error: Error, _request, response, _next) => {
-    response.status(500).send(error.message);
+  app.use((async (error: Error, request, response, _next) => {
+    const body = isBadBody(request) ? (await routeOf(routes, "badBody")()).body : error.message;
+    response.status(500).send(body);
   }) satisfies express.ErrorRequestHandler);
   const server = app.listen(0, HOST);
   await once(server, "listening");
@@ -47,6 +56,16 @@ async function serveExpress(context: TestContext, gate: OutputGate, routes: Rout
 async function serveFastify(context: TestContext, gate: OutputGate, routes: Routes): Promise<string> {
   const app = Fastify();
   await app.register(gate.fastify);
+  // It leaves the body to the route.
+  app.addContentTypeParser("application/octet-stream", (_request, _body, done) => {
+    done(null);
+  });
+  app.post<{ Params: { name: string } }>("/raw/:name", (request, reply) => {
+    afterBody(request.raw, async () => {
+      const { status, headers = {}, body } = await routeOf(routes, request.params.name)();
+      await reply.code(status).headers(headers).send(body);
+    });
+  });
   app.post<{ Params: { name: string } }>("/:name", async (request, reply) => {
     assert.deepEqual(request.body, { some: "body" });
     const { status, headers = {}, body } = await routeOf(routes, request.params.name)();
@@ -55,7 +74,10 @@ async function serveFastify(context: TestContext, gate: OutputGate, routes: Rout
       .headers(headers)
       .send(typeof body === "string" ? body : Readable.from(body));
   });
-  app.setErrorHandler((error: Error, _request, reply) => reply.code(500).send(error.message));
+  app.setErrorHandler(async (error: Error, request, reply) => {
+    const body = isBadBody(request) ? (await routeOf(routes, "badBody")()).body : error.message;
+    return reply.code(500).send(body);
+  });
   context.after(() => {
     app.server.closeAllConnections();
     return app.close();
@@ -94,6 +116,38 @@ async function serveWeb(context: TestContext, gate: OutputGate, routes: Routes):
   return `http://${HOST}:${String((server.address() as AddressInfo).port)}`;
 }
 
+/** Whether the framework could not read the body: no route was reached. */
+const isBadBody = ({ url }: { readonly url?: string }): boolean => url === "/badBody";
+
+/** Goes on when the whole body is there, as a route does that reads it itself. */
+function afterBody(request: IncomingMessage, run: () => Promise<void>): void {
+  request.resume().on("end", () => {
+    run().catch((error: unknown) => request.destroy(error as Error));
+  });
+}
+
+/** A plain server of Node: the gate and one route, without a framework. */
+async function servePlain(context: TestContext, gate: OutputGate, routes: Routes): Promise<string> {
+  const server = createServer((request, response) => {
+    gate.express(request, response, () => {
+      afterBody(request, async () => {
+        const {
+          status,
+          headers = {},
+          body,
+        } = await routeOf(routes, (request.url ?? "").slice("/raw/".length))();
+        response.writeHead(status, headers).end(body);
+      });
+    });
+  }).listen(0, HOST);
+  await once(server, "listening");
+  context.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://${HOST}:${String((server.address() as AddressInfo).port)}`;
+}
+
 function routeOf(routes: Routes, name: string): () => Promise<Reply> {
   const route = routes[name];
   assert.ok(route !== undefined, name);
@@ -105,6 +159,31 @@ export const HOSTS: Readonly<Record<string, Host>> = {
   fastify: serveFastify,
   web: serveWeb,
 };
+
+/** Those with a request of Node, whose body arrives in events. */
+export const NODE_HOSTS: Readonly<Record<string, Host>> = {
+  express: serveExpress,
+  fastify: serveFastify,
+  plain: servePlain,
+};
+
+/** Sends a body in two packets, the first one when the application has the request already. */
+export async function askSlowly(url: string, type: string): Promise<{ status: number; body: string }> {
+  const headers = { "content-type": type, expect: "100-continue" };
+  const sent = connect(url, { method: "POST", headers });
+  const responded = once(sent, "response") as Promise<[IncomingMessage]>;
+  sent.flushHeaders();
+  await once(sent, "continue");
+  await new Promise<void>((resolve) => {
+    sent.write('{"some":', () => {
+      resolve();
+    });
+  });
+  await turn();
+  sent.end("body");
+  const [response] = await responded;
+  return { status: response.statusCode ?? 0, body: await text(response) };
+}
 
 export function ask(url: string): Promise<Response> {
   return fetch(url, {
