@@ -7,6 +7,7 @@ import {
   type ReplayRequest,
   type Unrecoverable,
 } from "@highwater/protocol";
+import { type ReceiptKey } from "@highwater/store";
 import { type Examined } from "./examine.ts";
 import { type LostWrite } from "./gather.ts";
 
@@ -15,10 +16,11 @@ export type End = Omit<ReplayOutcome, "id" | "attempt" | "answered">;
 /** A lost transaction in the order of all. */
 export interface Item {
   readonly lost: LostWrite;
-  readonly tag: string;
+  /** What it brings back if it was itself a replay, and else itself. It takes effect once. */
+  readonly root: ReceiptKey;
   /** The epoch that ended its own, in the primary's history; null: not known. */
   readonly since: EpochId | null;
-  /** Its id has no receipt, not even a tombstone: a client could still commit under it. */
+  /** The root has no receipt, not even a tombstone: a client could still commit under it. */
   readonly isOpen: boolean;
   examined: Examined;
   /** Null: this call does not bring it back. */

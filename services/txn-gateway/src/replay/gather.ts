@@ -28,7 +28,10 @@ export interface LostWrite {
   readonly metadata: TransactionEventData["metadata"];
   readonly contents: Static<typeof KeptContents> | null;
   readonly order: Order | null;
-  /** It was itself a replay, of this lost transaction, which stands for it. */
+  /**
+   * It was itself a replay. This is its root, which stands for it; or another lost replay of that,
+   * where no tracker lists the root.
+   */
   readonly root: string | null;
 }
 
@@ -67,14 +70,29 @@ export async function gather(
     const verdicts = { ...line.verdicts, ...(known !== undefined && brokenIn(known)) };
     found.set(name, { ...better, verdicts, answered: answeredOf(known, line) });
   }
-  const writes = [...found.values()].map((line) => opened(line, keys));
-  const names = new Set(writes.map(({ owner, id }) => `${String(owner)} ${id}`));
-  const hasRoot = ({ owner, root }: LostWrite): boolean => names.has(`${String(owner)} ${String(root)}`);
   return {
-    writes: writes.map((each) => (hasRoot(each) ? each : { ...each, root: null })),
+    writes: withListedRoots([...found.values()].map((line) => opened(line, keys))),
     trackers: { asked: trackers.length, answered: answered.length },
     isComplete: answered.every((list) => list.isComplete),
   };
+}
+
+/** Of the replays of a root that is not listed, the one with the lowest id stands for all. */
+function withListedRoots(writes: readonly LostWrite[]): LostWrite[] {
+  const nameOf = (owner: bigint, id: string | null): string => `${String(owner)} ${String(id)}`;
+  const listed = new Set(writes.map(({ owner, id }) => nameOf(owner, id)));
+  const firsts = new Map<string, string>();
+  for (const { owner, id, root } of writes) {
+    const name = nameOf(owner, root);
+    const first = firsts.get(name);
+    if (first === undefined || id < first) firsts.set(name, id);
+  }
+  return writes.map((each) => {
+    const { owner, id, root } = each;
+    if (root === null || listed.has(nameOf(owner, root))) return each;
+    const first = firsts.get(nameOf(owner, root)) ?? id;
+    return { ...each, root: first === id ? null : first };
+  });
 }
 
 function answeredOf(known: Line | undefined, line: Line): Answered {

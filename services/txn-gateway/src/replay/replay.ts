@@ -10,6 +10,7 @@ import {
   type ReplayOutcome,
   type ReplayReport,
   type ReplayRequest,
+  type TxnId,
 } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import {
@@ -21,7 +22,13 @@ import {
   requireScope,
   sessionPrincipal,
 } from "@highwater/service";
-import { type ContentsStore, type OpenTransaction, redo, type TransactionSpec } from "@highwater/store";
+import {
+  type ContentsStore,
+  type OpenTransaction,
+  type ReceiptKey,
+  redo,
+  type TransactionSpec,
+} from "@highwater/store";
 import { type ActiveTransactions } from "../attempts/active.ts";
 import { type Attempts } from "../attempts/attempts.ts";
 import { lifespanMs } from "../attempts/bounds.ts";
@@ -232,19 +239,22 @@ export class Replay {
     const items: Item[] = [];
     for (let at = 0; at < sorted.length; at += LOOK_UP) {
       const some = sorted.slice(at, at + LOOK_UP);
-      const roots = some.map(({ id, owner }) => ({ id, tag: keys.receiptTag(owner, id) }));
+      const roots = some.map(({ id, owner, contents }): ReceiptKey => {
+        const root = (contents?.redoOf ?? id) as TxnId;
+        return { id: root, tag: keys.receiptTag(owner, root) };
+      });
       const [redone, { receipts }] = await this.#asked(
         Promise.all([this.contents.redone(current.node, roots), deps.store.lookUp(current.node, roots)]),
       );
       for (const [n, lost] of some.entries()) {
         const kind = receipts[n]?.kind;
-        const by = kind === "commit" ? lost.id : (redone[n] ?? null);
+        const root = roots[n] as ReceiptKey;
+        const by = kind === "commit" ? root.id : (redone[n] ?? null);
         const known: End | null =
           by === null ? hopeless(lost, kind) : { outcome: "replayed", replayedBy: by };
         const end = lost.root === null ? known : null;
         const since = sinceOf(primary, history, lost.epoch);
-        const tag = roots[n]?.tag ?? "";
-        items.push({ lost, tag, since, isOpen: kind === "absent", examined: UNKNOWN, end });
+        items.push({ lost, root, since, isOpen: kind === "absent", examined: UNKNOWN, end });
       }
     }
     return items;
@@ -255,13 +265,13 @@ export class Replay {
     const open = mine.filter(({ end, isOpen }) => end === null && isOpen);
     for (let at = 0; at < open.length; at += LOOK_UP) {
       const some = open.slice(at, at + LOOK_UP);
-      const keys = some.map(({ lost: { id }, tag }) => ({ id, tag }));
+      const keys = some.map(({ root }) => root);
       const request = { epoch, keys, tombstone: "lost", patienceMs: SETTLE_MS } as const;
       const { receipts } = await this.#asked(this.#parts.deps.store.settle(node, request));
       for (const [n, item] of some.entries()) {
         const kind = receipts[n]?.kind;
         item.end =
-          kind === "commit" ? { outcome: "replayed", replayedBy: item.lost.id } : hopeless(item.lost, kind);
+          kind === "commit" ? { outcome: "replayed", replayedBy: item.root.id } : hopeless(item.lost, kind);
       }
     }
   }
@@ -312,7 +322,7 @@ export class Replay {
     const principal = { ...caller.principal, owner, id: contents.key, role: contents.role };
     const onLost = config.replayHoldMs === 0 ? undefined : contents.onLost;
     const kept = keeper.begin(
-      { id, form: "one_shot", isolation, readOnly: false, keep: true, onLost, redoOf: lost.id },
+      { id, form: "one_shot", isolation, readOnly: false, keep: true, onLost, redoOf: item.root.id },
       principal,
     );
     const leave = active.begin({ id, owner }) ?? (() => undefined);
@@ -363,8 +373,8 @@ export class Replay {
   }
 
   /** Another operator was faster. */
-  async #byOther(current: PrimaryEpoch, { lost: { id }, tag }: Item): Promise<Pick<End, "replayedBy">> {
-    const [by] = await this.#asked(this.contents.redone(current.node, [{ id, tag }]));
+  async #byOther(current: PrimaryEpoch, { root }: Item): Promise<Pick<End, "replayedBy">> {
+    const [by] = await this.#asked(this.contents.redone(current.node, [root]));
     return by == null ? {} : { replayedBy: by };
   }
 
@@ -455,8 +465,8 @@ class DryRun {
   }
 }
 
-function rootOf({ lost, tag }: Item, id: string): { sql: string; params: string[] } {
-  return { sql: redo.INSERT_REDO, params: [lost.id, tag, id] };
+function rootOf({ root }: Item, id: string): { sql: string; params: string[] } {
+  return { sql: redo.INSERT_REDO, params: [root.id, root.tag, id] };
 }
 
 async function openFor(

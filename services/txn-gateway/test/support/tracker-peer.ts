@@ -12,6 +12,7 @@ import {
   decodeToken,
   type EpochRecord,
   type Marks,
+  type SealedLost,
   validate,
   type Verdict,
   VerdictsRequest,
@@ -27,6 +28,8 @@ export class TrackerPeer {
   /** Asked for each token; `pending` is answered after a moment, so that no client spins. */
   verdict: (token: string, level: string) => Verdict = () => "pending";
   verdictQuestions = 0;
+  /** What it lists as lost. */
+  lost: SealedLost["lost"] = [];
   /** Ids of events that streams were resumed from. */
   readonly resumedFrom: string[] = [];
   /** It has the port for the whole life of the peer: while that is down, another process could take a port that is free. */
@@ -157,7 +160,10 @@ export class TrackerPeer {
     const body: unknown = JSON.parse(Buffer.concat(parts).toString("utf8"));
     if (request.url === "/internal/announcements") this.#takeAnnouncements(body, response);
     else if (request.url === "/v1/durability/verdicts") this.#giveVerdicts(body, response);
-    else response.writeHead(404).end();
+    else if (request.url === "/internal/lost") {
+      const page: SealedLost = { lost: this.lost, next: null, isComplete: true };
+      response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(page));
+    } else response.writeHead(404).end();
     this.#changed();
   }
 

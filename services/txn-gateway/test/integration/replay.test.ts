@@ -1,0 +1,162 @@
+// Goal: a lost transaction takes effect once, and in its place, also if the trackers that answer do not list all of what was
+// lost. Each test is an execution that went wrong.
+// Method: a real gateway and database that has begun three epochs, and a tracker that lists what the test says was lost in them.
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { after, before, describe, it } from "node:test";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
+import {
+  type KeptContents,
+  type ReplayOutcome,
+  type ReplayReport,
+  type SealedLost,
+  type TransactionResponse,
+} from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
+import { makeContentsKeys } from "@highwater/service";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
+import { keptResult } from "../../src/contents/keeper.ts";
+import { newId } from "../support/fakes.ts";
+import { TestGateway } from "../support/gateway.ts";
+import { TrackerPeer } from "../support/tracker-peer.ts";
+
+const SECRET = "contents of the tests, 32 characters";
+const KEY = { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: SECRET };
+const schedule = [{ kid: 1, validFromMs: Date.parse(KEY.validFrom), secret: SECRET }];
+const keys = makeContentsKeys(
+  { deployment: TEST_DEPLOYMENT.HIGHWATER_DEPLOYMENT, contentsKeys: schedule },
+  realClock,
+);
+const OFFSET = "1000";
+const DIGEST = "0".repeat(64);
+
+type Line = SealedLost["lost"][number];
+
+let cluster: Cluster;
+let gateway: TestGateway;
+let tracker: TrackerPeer;
+const epochs: string[] = [];
+/** Rows with a balance of 100 that were there before anything was lost. */
+const accounts = Array.from({ length: 10 }, () => randomUUID());
+
+/** How a tracker lists an `UPDATE` of one row that was lost. `xid`: those with lower ones committed before. */
+function lostUpdate(
+  { account, sets, xid }: { account: string; sets: string; xid: number },
+  more: { id?: string; epoch?: string; redoOf?: string } = {},
+): Line {
+  const { id = newId(), epoch = epochs[0] ?? "", redoOf } = more;
+  const updated = { command: "UPDATE", rowCount: 1, fields: [], rows: [] };
+  const contents: KeptContents = {
+    ...{ version: 1, form: "one_shot", isolation: "read committed", key: "k", role: null, settings: {} },
+    statements: [
+      {
+        sql: `UPDATE account SET bal = ${sets} WHERE id = $1`,
+        params: [account],
+        result: keptResult(updated),
+      },
+    ],
+    order: { xid: String(xid), snapshot: `${String(xid)}:${String(xid)}:` },
+    ...(redoOf !== undefined && { redoOf }),
+    digest: DIGEST,
+  };
+  const sealed = keys?.seal({ owner: 0n, id, epoch, offset: OFFSET }, JSON.stringify(contents));
+  return {
+    ...{ id, attempt: epoch, owner: "0", verdicts: {}, lostAt: new Date(0).toISOString() },
+    ...{ answered: "yes", contents: "kept", position: { epoch, offset: OFFSET }, rule: "scripted" },
+    sealed: { offset: OFFSET, text: sealed?.toString("base64url") ?? "" },
+  };
+}
+
+async function replay(...listed: Line[]): Promise<(line: Line) => ReplayOutcome> {
+  tracker.lost = listed;
+  const response = await fetch(`${gateway.url}/v1/lost/replay`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ dryRun: false, independent: "rows" }),
+  });
+  const body = (await response.json()) as ReplayReport;
+  assert.equal(response.status, 200, JSON.stringify(body));
+  return ({ id }) => {
+    const end = body.transactions.find((each) => each.id === id);
+    assert.ok(end !== undefined, JSON.stringify(body));
+    return end;
+  };
+}
+
+async function balanceOf(account: string): Promise<unknown> {
+  return (await cluster.query("a", "SELECT bal FROM account WHERE id = $1", [account]))[0]?.["bal"];
+}
+
+async function rootsOf(...lines: Line[]): Promise<unknown[]> {
+  const ids = lines.map(({ id }) => id);
+  const found = await cluster.query("a", "SELECT root::text FROM highwater.redo WHERE root = ANY($1)", [ids]);
+  return found.map(({ root }) => root);
+}
+
+before(async () => {
+  cluster = await startCluster({ nodes: [{ id: "a", region: "us-east" }], roundTripMs: {} });
+  // Without a tracker, it begins epochs itself and at once.
+  gateway = await TestGateway.start(cluster);
+  await gateway.ready();
+  await gateway.run("CREATE TABLE account (id uuid PRIMARY KEY, bal int NOT NULL)");
+  await cluster.query("a", "INSERT INTO account SELECT unnest($1::uuid[]), 100", [accounts]);
+  for (;;) {
+    const epoch = await eventually("a transaction commits in a new epoch", async () => {
+      const { status, body } = await gateway.post({});
+      const of = status === 200 ? (body as TransactionResponse).position.epoch : undefined;
+      return of === undefined || epochs.includes(of) ? undefined : of;
+    });
+    epochs.push(epoch);
+    if (epochs.length === 3) break;
+    await cluster.kill("a");
+    await cluster.start("a");
+  }
+  await gateway.close();
+  tracker = await new TrackerPeer().start();
+  const env = { HIGHWATER_CONTENTS_KEYS: JSON.stringify([KEY]) };
+  gateway = await TestGateway.start(cluster, { trackers: [tracker.url], env });
+  await gateway.ready();
+});
+
+after(async () => {
+  await gateway.close();
+  tracker.stop();
+  await cluster.close();
+});
+
+describe("a lost replay whose root no tracker lists", () => {
+  it("stands for its root, which takes effect once", async () => {
+    const account = accounts.pop() ?? "";
+    const update = { account, sets: "bal - 10", xid: 10 };
+    const root = lostUpdate(update);
+    const again = lostUpdate({ ...update, xid: 20 }, { epoch: epochs[1] ?? "", redoOf: root.id });
+    const { outcome, replayedBy } = (await replay(again))(again);
+    assert.equal(outcome, "replayed");
+    // The tracker of the region that was lost first is back.
+    const endOf = await replay(root, again);
+    assert.equal(await balanceOf(account), 90);
+    assert.deepEqual([endOf(root).outcome, endOf(root).replayedBy], ["replayed", replayedBy]);
+    assert.deepEqual(await rootsOf(root, again), [root.id]);
+    const sealed = tracker.announcements.find((one) => one.kind === "contents" && one.id === replayedBy);
+    assert.ok(sealed?.kind === "contents");
+    const { id, epoch, offset } = sealed;
+    const text = keys?.open({ owner: 0n, id, epoch, offset }, Buffer.from(sealed.sealed, "base64url"));
+    assert.equal((JSON.parse(text ?? "") as KeptContents).redoOf, root.id);
+    const kinds = await cluster.query("a", "SELECT kind FROM highwater.receipt WHERE id = $1", [root.id]);
+    assert.deepEqual(kinds, [{ kind: "lost" }], "its client cannot commit under the id any more");
+  });
+
+  it("is brought back once if two replays of the root were lost", async () => {
+    const account = accounts.pop() ?? "";
+    const update = { account, sets: "bal - 10", xid: 10 };
+    const root = lostUpdate(update);
+    const [first, second] = [epochs[0] ?? "", epochs[1] ?? ""].map((epoch) =>
+      lostUpdate(update, { epoch, redoOf: root.id }),
+    ) as [Line, Line];
+    const [standIn] = [first, second].toSorted((a, b) => (a.id < b.id ? -1 : 1)) as [Line];
+    assert.equal((await replay(second, first))(standIn).outcome, "replayed");
+    assert.equal(await balanceOf(account), 90);
+    assert.deepEqual(await rootsOf(root, first, second), [root.id]);
+  });
+});
