@@ -218,7 +218,7 @@ export const ReplayConflict = texts(
     "too_late",
     "refused",
   ],
-  "`changed`: a row that it writes was written since the loss. `changed_schema`: its table, or a function or type that the table uses, was altered since. `changed_reference`: a row that it refers to was written since. `chosen_key`: it takes a key that is no UUID, which somebody may have taken and given back since. `generated_value`: it took a value from a sequence, which is never given out twice. `different_result`: it would be answered something else. `unordered`: another lost transaction wrote the same row, and which came first is not known. `blocked`: it may depend on a lost transaction that was not brought back (`because`). `too_late`: one that may depend on it was brought back already (`because`). `refused`: the database refused it (`error`).",
+  "`changed`: a row that it writes was written since the loss. `changed_schema`: its table, or a function or type that the table uses, was altered since. `changed_reference`: a row that it refers to was written since. `chosen_key`: it takes a key that is no UUID, which somebody may have taken and given back since. `generated_value`: it took a value from a sequence, which is never given out twice. `different_result`: it would be answered something else. `unordered`: another lost transaction wrote the same row, and which came first is not known. `blocked`: it may depend on a lost transaction that was not brought back (`because`). `too_late`: one that may depend on it was brought back already (`because`; absent if no tracker lists it now). `refused`: the database refused it (`error`).",
 );
 export type ReplayConflict = Static<typeof ReplayConflict>;
 

@@ -20,6 +20,13 @@ export interface RecordedReplay {
   readonly ids: readonly string[];
 }
 
+export interface ReplayedRows {
+  /** Replays from before it count as old. */
+  readonly since: string;
+  /** The `xmin` of each row. */
+  readonly writers: readonly string[];
+}
+
 export interface ReplayTurn {
   readonly epoch: string;
   readonly gateway: string;
@@ -38,6 +45,8 @@ export interface ContentsStore {
   recordReplay(node: string, replay: RecordedReplay, act: Act): Promise<void>;
   /** By place: the id of the transaction that has brought it back, or null. */
   redone(node: string, roots: readonly ReceiptKey[]): Promise<readonly (string | null)[]>;
+  /** The lost transactions whose replays wrote the rows, and have committed. */
+  rootsBehind(node: string, rows: ReplayedRows): Promise<readonly ReceiptKey[]>;
   /**
    * Takes the turn to bring lost transactions back before the epoch's writes, or keeps it, for so
    * long. Returns the epochs, the newest first, in which no write can have been admitted; null if

@@ -6,6 +6,7 @@ import {
   type ContentsStore,
   type ReadContents,
   type RecordedReplay,
+  type ReplayedRows,
   type ReplayTurn,
 } from "../contents.ts";
 import { type ReceiptKey } from "../port.ts";
@@ -21,6 +22,10 @@ const REPLAY = `SELECT highwater.audit(NULL, 'contents.replay', id, NULL, jsonb_
 /** $1 ids, $2 their tags. */
 const REDONE = `SELECT r.id::text FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY k (id, tag, n)
 LEFT JOIN highwater.redo r ON r.root = k.id AND r.tag = k.tag ORDER BY k.n`;
+
+/** $1 xids, $2 epoch. */
+const ROOTS_BEHIND = `SELECT r.root::text AS id, r.tag::text FROM highwater.redo r JOIN highwater.epoch e ON e.id = $2
+WHERE xid(r.writer) = ANY($1::text[]::xid[]) AND (e.began IS NULL OR r.writer >= e.began)`;
 
 /**
  * $1 epoch, $2 gateway, $3 its turn and $4 its patience in milliseconds. An earlier epoch that
@@ -77,6 +82,13 @@ export class PostgresContents implements ContentsStore {
       .of(node)
       .run((client) => client.query<{ id: string | null }>(REDONE, values));
     return rows.map(({ id }) => id);
+  }
+
+  async rootsBehind(node: string, { since, writers }: ReplayedRows): Promise<readonly ReceiptKey[]> {
+    const { rows } = await this.#channels
+      .of(node)
+      .run((client) => client.query<ReceiptKey>(ROOTS_BEHIND, [writers, since]));
+    return rows;
   }
 
   async takeTurn(

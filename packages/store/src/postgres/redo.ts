@@ -125,10 +125,12 @@ export function keyText({ key }: RowOfTable): Statement {
   return { sql: `SELECT ${values}` };
 }
 
-/** The row before the write: whether it was written in the epoch, and what is compared. */
+/**
+ * The row before the write: whether it was written in the epoch, what is compared, and its writer.
+ */
 export function rowBefore(row: RowOfTable, since: string): Statement {
   return {
-    sql: `SELECT highwater.is_untouched('${since}'::pg_catalog.uuid, t.xmin), ${chosenText(row)} FROM ONLY ${row.table} t WHERE ${whereKey(row)}`,
+    sql: `SELECT highwater.is_untouched('${since}'::pg_catalog.uuid, t.xmin), ${chosenText(row)}, t.xmin::text FROM ONLY ${row.table} t WHERE ${whereKey(row)}`,
   };
 }
 

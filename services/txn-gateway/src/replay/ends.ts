@@ -127,6 +127,14 @@ export function standsAside(
   return null;
 }
 
+/** Of roots that are back, one that is not known to have committed before the item. */
+export function overtaking(items: readonly Item[], item: Item, roots: readonly ReceiptKey[]): string | null {
+  const earlier = items.slice(0, items.indexOf(item)).filter(({ lost }) => !mayHaveSeen(lost, item.lost));
+  const isEarlier = ({ id, tag }: ReceiptKey): boolean =>
+    earlier.some(({ root }) => root.id === id && root.tag === tag);
+  return roots.find((root) => !isEarlier(root))?.id ?? null;
+}
+
 /** By their rows. Where those of one are not known, only the caller can have said so. */
 function areIndependent(one: Examined, other: Examined, declared: "rows" | "all"): boolean {
   if (one.kind !== "steps" || other.kind !== "steps") return declared === "all";

@@ -50,6 +50,7 @@ import {
   hopeless,
   type Item,
   type OwedCounts,
+  overtaking,
   owedBefore,
   standsAside,
   UNKNOWN,
@@ -82,6 +83,14 @@ interface How {
   readonly dry: DryRun | null;
   readonly isOver?: () => boolean;
 }
+
+interface Among {
+  readonly items: readonly Item[];
+  readonly caller: Caller;
+  readonly kept: Kept[];
+}
+
+type Overtaken = (item: Item) => (writers: readonly string[]) => Promise<string | null>;
 
 /** Acts for the owner of each transaction, by what its commit asked for. */
 const SERVICE: Principal = {
@@ -157,7 +166,7 @@ export class Replay {
           { by: principal.id, reason: null },
         ),
       );
-    const dry = dryRun ? new DryRun(this.#parts, current, caller) : null;
+    const dry = dryRun ? new DryRun(this.#parts, current, caller, this.#overtakenBy(items, current)) : null;
     const { independent = "none" } = request;
     try {
       await this.#bringBackAll(items, current, { isMine, caller, independent, dry });
@@ -211,7 +220,7 @@ export class Replay {
       if (isOver()) break;
       item.end =
         standsAside(items, at, independent) ??
-        (await (dry === null ? this.#bringBack(item, caller, kept) : dry.run(item)));
+        (await (dry === null ? this.#bringBack(item, { items, caller, kept }) : dry.run(item)));
     }
     // Their contents are to survive the next failover as well.
     await Promise.all(kept.map((each) => each.whenReached()));
@@ -298,10 +307,10 @@ export class Replay {
     for (const item of items) if (item.end === null && item.lost.root === null) item.end = unplanned(item);
   }
 
-  async #bringBack(item: Item, caller: Caller, kept: Kept[]): Promise<End> {
+  async #bringBack(item: Item, among: Among): Promise<End> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#try(item, caller, kept);
+        return await this.#try(item, among);
       } catch (cause) {
         const isRetried = cause instanceof HighwaterError && cause.code === "serialization_failure";
         if (!isRetried || attempt >= TRIES) throw cause;
@@ -309,7 +318,7 @@ export class Replay {
     }
   }
 
-  async #try(item: Item, caller: Caller, all: Kept[]): Promise<End> {
+  async #try(item: Item, { items, caller, kept: all }: Among): Promise<End> {
     const { lost, examined, since } = item;
     const { deps, primary, keys, keeper, attempts, outcomes, active, tokens, config } = this.#parts;
     const { contents, owner } = lost;
@@ -344,7 +353,12 @@ export class Replay {
       attempt.exposed = (await this.#admitted(owner)).exposed;
       const settings = { role: contents.role, readOnly: false, isolation, contents, id, tag } as const;
       open = await openFor(this.#parts, current, { ...caller, principal }, settings);
-      const ran = await runIn(open, lost, examined, { root: rootOf(item, id), since, signal: caller.signal });
+      const ran = await runIn(open, lost, examined, {
+        root: rootOf(item, id),
+        since,
+        signal: caller.signal,
+        overtakenBy: this.#overtakenBy(items, current)(item),
+      });
       if (ran === "taken") return { outcome: "replayed", ...(await this.#byOther(current, item)) };
       if (!("results" in ran)) return { outcome: "conflict", ...ran };
       kept?.add(statementsOf(lost));
@@ -370,6 +384,16 @@ export class Replay {
       await open?.rollback();
       leave();
     }
+  }
+
+  /** Rows that a replay wrote count as old only if what it brought back comes before. */
+  #overtakenBy(items: readonly Item[], { node }: PrimaryEpoch): Overtaken {
+    return (item) => async (writers) =>
+      overtaking(
+        items,
+        item,
+        await this.#asked(this.contents.rootsBehind(node, { since: item.since ?? "", writers })),
+      );
   }
 
   /** Another operator was faster. */
@@ -402,14 +426,16 @@ class DryRun {
   readonly #parts: ReplayContext;
   readonly #current: PrimaryEpoch;
   readonly #caller: Caller;
+  readonly #overtakenBy: Overtaken;
   readonly #done: Item[] = [];
   #open: OpenTransaction | null = null;
   #role: string | null = null;
 
-  constructor(parts: ReplayContext, current: PrimaryEpoch, caller: Caller) {
+  constructor(parts: ReplayContext, current: PrimaryEpoch, caller: Caller, overtakenBy: Overtaken) {
     this.#parts = parts;
     this.#current = current;
     this.#caller = caller;
+    this.#overtakenBy = overtakenBy;
   }
 
   async run(item: Item): Promise<End> {
@@ -447,7 +473,13 @@ class DryRun {
     const { lost, examined, since } = item;
     if (examined.kind !== "steps" || since === null) throw new Error("it was not examined");
     const { signal } = this.#caller;
-    const ran = await runIn(open, lost, examined, { root: rootOf(item, lost.id), since, signal });
+    const root = rootOf(item, lost.id);
+    const ran = await runIn(open, lost, examined, {
+      root,
+      since,
+      signal,
+      overtakenBy: this.#overtakenBy(item),
+    });
     if (ran === "taken" || !("results" in ran)) return ran;
     try {
       await open.run([{ sql: "SET CONSTRAINTS ALL IMMEDIATE" }, { sql: "SET CONSTRAINTS ALL DEFERRED" }]);

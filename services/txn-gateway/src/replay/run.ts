@@ -36,7 +36,14 @@ export async function runIn(
     root,
     since,
     signal,
-  }: { readonly root: Statement; readonly since: string; readonly signal: AbortSignal | undefined },
+    overtakenBy,
+  }: {
+    readonly root: Statement;
+    readonly since: string;
+    readonly signal: AbortSignal | undefined;
+    /** Of what the writers of its rows brought back, one that must not come before it. */
+    readonly overtakenBy: (writers: readonly string[]) => Promise<string | null>;
+  },
 ): Promise<Conflict | "taken" | { readonly results: Results }> {
   const asked = steps.map((step) => askedOf(step, since));
   let all: StatementResult[];
@@ -56,11 +63,13 @@ export async function runIn(
   const results: Results[number][] = [];
   let from = 0;
   let found: Conflict | null = null;
+  const writers: string[] = [];
   for (const [at, step] of steps.entries()) {
     const mine = all.slice(from, (from += asked[at]?.length ?? 0));
     const hasBefore = step.write !== null && step.write.command !== "Insert";
     const [before, result, after] = hasBefore ? mine : [undefined, ...mine];
     if (result === undefined) throw new Error("a statement has no result");
+    writers.push(...(before?.rows.flatMap(([, , writer]) => writer ?? []) ?? []));
     results.push(result);
     const reason = isSchemaUntouched ? judge(step, { before, result, after }, lost, at) : "changed_schema";
     if (reason !== null && found === null) {
@@ -68,7 +77,9 @@ export async function runIn(
       found = { reason, statement: at, redone, ...lostResult(lost, at) };
     }
   }
-  return found ?? { results };
+  if (found !== null) return found;
+  const because = writers.length === 0 ? null : await overtakenBy(writers);
+  return because === null ? { results } : { reason: "too_late", because };
 }
 
 /** What is asked before the statement, the statement, and what is asked behind it. */

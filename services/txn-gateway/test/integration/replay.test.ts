@@ -1,6 +1,7 @@
-// Goal: a lost transaction takes effect once, and in its place, also if the trackers that answer do not list all of what was
-// lost. Each test is an execution that went wrong.
-// Method: a real gateway and database that has begun three epochs, and a tracker that lists what the test says was lost in them.
+// Goal: a lost transaction takes effect once, and in its place, also if the trackers that answer do
+// not list all of what was lost.
+// Method: a real gateway and a database that has begun three epochs. A scripted tracker lists what
+// the test says was lost in them.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, describe, it } from "node:test";
@@ -40,7 +41,7 @@ const epochs: string[] = [];
 /** Rows with a balance of 100 that were there before anything was lost. */
 const accounts = Array.from({ length: 10 }, () => randomUUID());
 
-/** How a tracker lists an `UPDATE` of one row that was lost. `xid`: those with lower ones committed before. */
+/** How a tracker lists a lost `UPDATE` of one row. Those with a lower `xid` committed before. */
 function lostUpdate(
   { account, sets, xid }: { account: string; sets: string; xid: number },
   more: { id?: string; epoch?: string; redoOf?: string } = {},
@@ -68,12 +69,16 @@ function lostUpdate(
   };
 }
 
-async function replay(...listed: Line[]): Promise<(line: Line) => ReplayOutcome> {
+/** Returns the end of each. */
+async function replay(
+  { dryRun = false }: { dryRun?: boolean },
+  ...listed: Line[]
+): Promise<(line: Line) => ReplayOutcome> {
   tracker.lost = listed;
   const response = await fetch(`${gateway.url}/v1/lost/replay`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify({ dryRun: false, independent: "rows" }),
+    body: JSON.stringify({ dryRun, independent: "rows" }),
   });
   const body = (await response.json()) as ReplayReport;
   assert.equal(response.status, 200, JSON.stringify(body));
@@ -82,6 +87,15 @@ async function replay(...listed: Line[]): Promise<(line: Line) => ReplayOutcome>
     assert.ok(end !== undefined, JSON.stringify(body));
     return end;
   };
+}
+
+/** Begun since the last crash. */
+function nextEpoch(of: TestGateway): Promise<string> {
+  return eventually("a transaction commits in a new epoch", async () => {
+    const { status, body } = await of.post({});
+    const epoch = status === 200 ? (body as TransactionResponse).position.epoch : undefined;
+    return epoch === undefined || epochs.includes(epoch) ? undefined : epoch;
+  });
 }
 
 async function balanceOf(account: string): Promise<unknown> {
@@ -102,12 +116,7 @@ before(async () => {
   await gateway.run("CREATE TABLE account (id uuid PRIMARY KEY, bal int NOT NULL)");
   await cluster.query("a", "INSERT INTO account SELECT unnest($1::uuid[]), 100", [accounts]);
   for (;;) {
-    const epoch = await eventually("a transaction commits in a new epoch", async () => {
-      const { status, body } = await gateway.post({});
-      const of = status === 200 ? (body as TransactionResponse).position.epoch : undefined;
-      return of === undefined || epochs.includes(of) ? undefined : of;
-    });
-    epochs.push(epoch);
+    epochs.push(await nextEpoch(gateway));
     if (epochs.length === 3) break;
     await cluster.kill("a");
     await cluster.start("a");
@@ -131,10 +140,10 @@ describe("a lost replay whose root no tracker lists", () => {
     const update = { account, sets: "bal - 10", xid: 10 };
     const root = lostUpdate(update);
     const again = lostUpdate({ ...update, xid: 20 }, { epoch: epochs[1] ?? "", redoOf: root.id });
-    const { outcome, replayedBy } = (await replay(again))(again);
+    const { outcome, replayedBy } = (await replay({}, again))(again);
     assert.equal(outcome, "replayed");
     // The tracker of the region that was lost first is back.
-    const endOf = await replay(root, again);
+    const endOf = await replay({}, root, again);
     assert.equal(await balanceOf(account), 90);
     assert.deepEqual([endOf(root).outcome, endOf(root).replayedBy], ["replayed", replayedBy]);
     assert.deepEqual(await rootsOf(root, again), [root.id]);
@@ -155,8 +164,53 @@ describe("a lost replay whose root no tracker lists", () => {
       lostUpdate(update, { epoch, redoOf: root.id }),
     ) as [Line, Line];
     const [standIn] = [first, second].toSorted((a, b) => (a.id < b.id ? -1 : 1)) as [Line];
-    assert.equal((await replay(second, first))(standIn).outcome, "replayed");
+    assert.equal((await replay({}, second, first))(standIn).outcome, "replayed");
     assert.equal(await balanceOf(account), 90);
     assert.deepEqual(await rootsOf(root, first, second), [root.id]);
+  });
+});
+
+describe("what is handed in late", () => {
+  it("is not written behind the replay of one that no tracker lists now", async () => {
+    const account = accounts.pop() ?? "";
+    const early = lostUpdate({ account, sets: "bal - 50", xid: 10 });
+    const late = lostUpdate({ account, sets: "10", xid: 20 });
+    assert.equal((await replay({}, late))(late).outcome, "replayed");
+    for (const dryRun of [true, false]) {
+      const { outcome, reason, because } = (await replay({ dryRun }, early))(early);
+      assert.deepEqual([outcome, reason, because], ["conflict", "too_late", undefined]);
+    }
+    assert.equal((await replay({}, early, late))(early).because, late.id);
+    assert.equal(await balanceOf(account), 10);
+  });
+
+  it("goes behind the replays of those that come before it", async () => {
+    const account = accounts.pop() ?? "";
+    const [first, second] = [10, 20].map((xid) => lostUpdate({ account, sets: "bal - 10", xid })) as [
+      Line,
+      Line,
+    ];
+    assert.equal((await replay({}, first))(first).outcome, "replayed");
+    for (const dryRun of [true, false]) {
+      const end = (await replay({ dryRun }, first, second))(second);
+      assert.equal(end.outcome, "replayed", JSON.stringify(end));
+    }
+    assert.equal(await balanceOf(account), 80);
+  });
+
+  it("goes behind a replay of the epoch that lost it, which it found there", async () => {
+    const account = accounts.pop() ?? "";
+    const first = lostUpdate({ account, sets: "bal - 10", xid: 10 });
+    assert.equal((await replay({}, first))(first).outcome, "replayed");
+    const second = lostUpdate({ account, sets: "bal - 10", xid: 20 }, { epoch: epochs[2] ?? "" });
+    await cluster.kill("a");
+    await cluster.start("a");
+    const beginner = await TestGateway.start(cluster);
+    await nextEpoch(beginner);
+    await beginner.close();
+    await nextEpoch(gateway);
+    const end = (await replay({}, second))(second);
+    assert.equal(end.outcome, "replayed", JSON.stringify(end));
+    assert.equal(await balanceOf(account), 80);
   });
 });
