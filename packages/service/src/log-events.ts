@@ -89,6 +89,8 @@ const TRACKER = {
     primary_went_back: "Within an epoch, the primary has less log than before. The tracker ends the epoch.",
     promise_broken: "A level had promised a range of an epoch's log that the current history lacks.",
     transaction_broken: "A transaction was reported durable, and a failure discarded it.",
+    peer_verdict_refused:
+      "Another tracker reported a transaction as broken that this one has found in the current history. Compare the trackers' deployment keys.",
     contents_failed:
       "Contents of kept transactions could not be stored or judged. Logged for the first, second, fourth, … failure.",
     event_unreadable: "An event in the outbox cannot be decoded and was skipped.",

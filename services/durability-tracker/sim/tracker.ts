@@ -195,6 +195,7 @@ export class SimTracker {
       case "publish_broken_promise":
         this.brokenPromises.push(effect);
         return;
+      case "refuse_peer_verdict":
       case "publish_durable":
       case "publish_delayed":
       case "publish_lag":

@@ -179,7 +179,11 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   const alarms = new VerdictLog(log, clock, metrics.brokenPromises);
   const stopping = new AbortController();
   const keys = makeDeploymentKeys(config, clock);
-  const loop = new TrackerLoop(config, { ...deps, deploymentKeys: keys });
+  const loop = new TrackerLoop(config, {
+    ...deps,
+    deploymentKeys: keys,
+    scheduleFault: () => schedule.fault,
+  });
   const { events, webhooks, readTime } = makeEvents(config, deps, loop);
   const room = new HeapRoom(clock);
   const contents = makeContents(config, deps, { loop, readTime, metrics });

@@ -32,6 +32,8 @@ export type Effect =
   | { readonly kind: "publish_marks"; readonly epoch: EpochId }
   | { readonly kind: "publish_epochs" }
   | { readonly kind: "publish_verdict"; readonly published: Published }
+  /** Another tracker has published as broken what this one has found in the current history. */
+  | { readonly kind: "refuse_peer_verdict"; readonly published: Published }
   /** Emitted only while a client or an endpoint subscribes to single transactions. */
   | { readonly kind: "publish_durable"; readonly level: string; readonly items: readonly BecameDurable[] }
   /**

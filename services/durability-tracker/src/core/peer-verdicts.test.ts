@@ -63,6 +63,22 @@ test("what its token alone had shown to be durable here is a promise as well", (
   assert.equal(it.verdict(1, 1, 80, "region"), "broken");
 });
 
+test("what this tracker has found in the current history is not broken by a tracker that could not find it", () => {
+  const it = failedOver();
+  it.answer(75, { 1: { kind: "commit", epoch: epochId(1) } });
+  it.positions(80);
+  assert.equal(verdicts(it)[0], "durable");
+  const effects = it.receivePeerVerdict(1, 1, broken);
+  assert.deepEqual(
+    effects.map(({ kind }) => kind),
+    ["refuse_peer_verdict"],
+  );
+  assert.equal(verdicts(it)[0], "durable");
+  // The other reports this when it finds the transaction, too: it was called lost, and is back.
+  it.receivePeerVerdict(1, 1, back);
+  assert.deepEqual(verdicts(it), ["broken", "broken", "broken"]);
+});
+
 test("one that was lost to another tracker and is back is broken here, where it was never called lost", () => {
   const it = Driven.following(first);
   it.position(1, 1, 40);

@@ -5,6 +5,7 @@ import { entryKey } from "./entry-key.ts";
 import { enter, newEntry, reach } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
 import { publishLoss } from "./proof.ts";
+import { currentEpoch } from "./topology.ts";
 import { type Effect, type Published } from "./effects.ts";
 import { type LedgerEntry, type TrackerState } from "./types.ts";
 import { brokenBits, reachedBits } from "./verdict.ts";
@@ -24,7 +25,14 @@ function takePeerVerdict(state: TrackerState, published: Published, effects: Eff
   // current epoch.
   if (published.attempt === state.ledger.backlog.epoch && (!isBack || state.ledger.backlog.has(published)))
     return;
-  const entry = state.ledger.entries.get(entryKey(published, published.attempt)) ?? entryOf(state, published);
+  const held = state.ledger.entries.get(entryKey(published, published.attempt));
+  // In one history it cannot be both there and settled as lost: the other tracker could not see
+  // its receipt, or speaks of a history that was given up, and then reports that it is back.
+  if (!isBack && held !== undefined && isFound(state, held)) {
+    effects.push({ kind: "refuse_peer_verdict", published });
+    return;
+  }
+  const entry = held ?? entryOf(state, published);
   const bits = bitsOf(state, published, "broken");
   const durable = bitsOf(state, published, "durable");
   const { state: at } = entry;
@@ -45,6 +53,11 @@ function takePeerVerdict(state: TrackerState, published: Published, effects: Eff
   }
   reach(entry, bits);
   publishLoss(state, entry, effects);
+}
+
+/** Proven to be in the current history, by its receipt or its position. */
+function isFound(state: TrackerState, { state: at }: LedgerEntry): boolean {
+  return at.kind === "pending" && at.position.epoch === currentEpoch(state);
 }
 
 function entryOf(state: TrackerState, published: Published): LedgerEntry {

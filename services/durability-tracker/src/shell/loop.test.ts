@@ -22,10 +22,11 @@ interface Fed {
   readonly loop: TrackerLoop;
   readonly calls: string[];
   readonly failures: Error[];
-  readonly clock: { nowMs: number };
+  /** `pass`: every timer ends. */
+  readonly clock: { nowMs: number; readonly pass: () => void };
 }
 
-function feed(store: object = silentStore): Fed {
+function feed(store: object = silentStore, scheduleFault: () => string | null = () => null): Fed {
   const loaded = loadConfig(
     {
       ...TEST_DEPLOYMENT,
@@ -35,12 +36,21 @@ function feed(store: object = silentStore): Fed {
     () => "",
   );
   assert.ok(loaded.ok);
-  const time = { nowMs: 1_000 };
+  const timers: (() => void)[] = [];
+  const pass = (): void => {
+    for (const end of timers.splice(0)) end();
+  };
+  const time = { nowMs: 1_000, pass };
   const nowMs = (): number => time.nowMs;
-  const clock = { monotonicMs: nowMs, wallMs: nowMs, after: () => () => undefined };
+  const after = (_ms: number, end: () => void) => {
+    timers.push(end);
+    return () => undefined;
+  };
+  const clock = { monotonicMs: nowMs, wallMs: nowMs, after };
   const failures: Error[] = [];
   const onCoreFailure = (cause: Error): void => void failures.push(cause);
-  const deps = { store, clock, ledger: silent, log: silent, deploymentKeys: silent, onCoreFailure };
+  const parts = { store, clock, ledger: silent, log: silent, deploymentKeys: silent };
+  const deps = { ...parts, scheduleFault, onCoreFailure };
   const calls: string[] = [];
   const listener = new Proxy({} as Reports, {
     get: (_, name) => () => {
@@ -92,6 +102,26 @@ test("a stopped loop does not ask again for a receipt that a closed store refuse
   loop.stop();
   await turn();
   assert.equal(asked, 1);
+});
+
+test("a tracker whose keys differ, or are not compared yet, asks for no receipt and settles nothing", async () => {
+  let fault: string | null = "it lacks key 2";
+  let asked = 0;
+  const settle = (): Promise<never> => {
+    asked++;
+    return new Promise(() => undefined);
+  };
+  const { loop, clock } = feed({ settle }, () => fault);
+  const send = followSecondEpoch(loop, clock);
+  send({ kind: "token_presented", ...attempt, tokenKind: "write", position });
+  await turn();
+  assert.equal(asked, 0);
+  assert.equal(judge(loop.state, { ...attempt, kind: "write", position }, "disk").rule, "R5 being proven");
+  fault = null;
+  clock.pass();
+  await turn();
+  assert.equal(asked, 1, "and it asks as soon as they agree");
+  loop.stop();
 });
 
 test("clients that wait learn a loss before its event is recorded", async () => {

@@ -43,6 +43,8 @@ export interface LoopDeps {
   readonly ledger: LedgerFile;
   readonly log: Log;
   readonly deploymentKeys: DeploymentKeys;
+  /** Why it must not work with its keys; null while they are those of the other services. */
+  readonly scheduleFault: () => string | null;
   /** Ends the process. */
   readonly onCoreFailure: (cause: Error) => void;
 }
@@ -354,6 +356,9 @@ export class TrackerLoop {
       case "publish_verdict":
         this.#report("onVerdict", effect.published);
         return true;
+      case "refuse_peer_verdict":
+        this.#report("onPeerVerdictRefused", effect.published);
+        return false;
       case "publish_durable":
         this.#report("onDurable", effect.level, effect.items);
         return false;
@@ -364,13 +369,9 @@ export class TrackerLoop {
         this.#report("onDelayed", effect.published);
         return false;
       case "publish_stall": {
-        const { level, epoch, offset, pending } = effect;
-        this.#report(
-          "onStall",
-          { level, epoch, offset: offset.toString(), pending },
-          effect.isStalled,
-          this.#state,
-        );
+        const { level, epoch, offset, pending, isStalled } = effect;
+        const stall = { level, epoch, offset: offset.toString(), pending };
+        this.#report("onStall", stall, isStalled, this.#state);
         return false;
       }
       case "publish_broken_promise": {
@@ -434,11 +435,15 @@ export class TrackerLoop {
   }
 
   async #readReceipts(effect: Extract<Effect, { kind: "read_receipts" }>): Promise<void> {
-    const { clock, log, deploymentKeys } = this.#deps;
+    const { clock, log, deploymentKeys, scheduleFault } = this.#deps;
     const { node, of, epoch, tombstone } = effect;
     const names = of.map(ownedName);
-    const keys = of.map(({ id, owner }) => ({ id, tag: deploymentKeys.receiptTag(owner, id) }));
     try {
+      // Under the tag of another key no receipt is found, and a tombstone would prove a loss that
+      // is none.
+      const fault = scheduleFault();
+      if (fault !== null) throw new Error(fault);
+      const keys = of.map(({ id, owner }) => ({ id, tag: deploymentKeys.receiptTag(owner, id) }));
       const found = await this.#settlement.settle(node, { epoch, keys, tombstone });
       this.dispatch({
         kind: "receipts_read",

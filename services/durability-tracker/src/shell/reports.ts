@@ -9,6 +9,8 @@ export interface Reports {
   onEpochs(state: TrackerState): void;
   /** A transaction is lost or broken. */
   onVerdict(published: Published): void;
+  /** Another tracker has published as broken what this one has found in the current history. */
+  onPeerVerdictRefused(published: Published): void;
   /** Transactions have become durable. Reported only while `wantDurable` asks for it. */
   onDurable(level: string, items: readonly BecameDurable[]): void;
   onDelayed(published: Published): void;

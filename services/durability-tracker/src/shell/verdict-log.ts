@@ -56,16 +56,25 @@ export class VerdictLog implements Subscriber {
     const isBroken = Object.values(published.verdicts).includes("broken");
     if (isBroken) this.broken++;
     else this.lost++;
+    if (!this.#mayLog()) return;
+    if (isBroken) this.#log.error("transaction_broken", fieldsOf(published));
+    else this.#log.warn("transaction_lost", fieldsOf(published));
+  }
+
+  onPeerVerdictRefused(published: Published): void {
+    if (this.#mayLog()) this.#log.error("peer_verdict_refused", fieldsOf(published));
+  }
+
+  #mayLog(): boolean {
     if (this.#lines === 0) {
       this.#leftOut++;
-      return;
+      return false;
     }
     if (this.#lines-- === LINES_PER_SECOND)
       this.#clock.after(1_000, () => {
         this.#sumUp();
       });
-    if (isBroken) this.#log.error("transaction_broken", fieldsOf(published));
-    else this.#log.warn("transaction_lost", fieldsOf(published));
+    return true;
   }
 
   #sumUp(): void {

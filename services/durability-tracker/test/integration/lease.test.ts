@@ -111,7 +111,8 @@ async function withTracker(
   const onCoreFailure = (cause: Error): never => {
     throw cause;
   };
-  const deps = { store, clock, ledger, log: silent, deploymentKeys, onCoreFailure };
+  const scheduleFault = (): null => null;
+  const deps = { store, clock, ledger, log: silent, deploymentKeys, scheduleFault, onCoreFailure };
   const loop = new TrackerLoop(config, deps);
   const key = `/service/${scope}/leader`;
   let held: HeldKey = await etcd.hold(key, "east", TTL_S);
