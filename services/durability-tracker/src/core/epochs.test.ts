@@ -346,6 +346,24 @@ test("a position that arrives after the loss was reported turns the promise into
   assert.equal(it.published[1]?.verdicts["region"], "broken");
 });
 
+test("a position that arrives after the loss was reported takes back neither of two verdicts, and breaks no promise that was not made", () => {
+  const it = Driven.following(first);
+  it.confirm(100, { b: ["s1", 60] });
+  it.intent(1, 1);
+  assert.equal(it.verdict(1, 1, 80, "disk"), "durable", "the client reads it off the marks");
+  it.follow(first, promoted);
+  it.sleep(5_000);
+  it.answer(75);
+  it.positions(80);
+  assert.equal(it.published[0]?.verdicts["disk"], "lost");
+  it.present(1, 1, 80);
+  // Of what was published as durable and as lost, neither can be said again.
+  assert.equal(it.verdict(1, 1, 80, "disk"), "broken");
+  assert.equal(it.verdict(1, 1, 80, "region"), "lost");
+  const ranges = it.effects.filter((each) => each.kind === "publish_broken_promise" && each.level === "disk");
+  assert.equal(ranges.length, 0, "the level on the primary's disk promised nothing about a takeover");
+});
+
 test("a position that is learned during the look-up counts for what was promised", () => {
   const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 100] });

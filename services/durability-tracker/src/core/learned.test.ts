@@ -38,7 +38,7 @@ test("a promise that another tracker had published before the loss is reported a
   it.report("b", [first, raised], { role: "primary" });
   it.answer(75);
   it.positions(80);
-  assert.deepEqual(verdicts(it), ["lost", "broken", "lost"]);
+  assert.deepEqual(verdicts(it), ["durable", "broken", "lost"]);
   assert.equal(it.published.length, 1);
 });
 
@@ -48,7 +48,7 @@ test("final marks never go down, whichever node reports them", () => {
   it.report("b", [first, second({ region: "10" })], { role: "primary" });
   it.answer(75);
   it.positions(80);
-  assert.deepEqual(verdicts(it), ["lost", "broken", "lost"]);
+  assert.deepEqual(verdicts(it), ["durable", "broken", "lost"]);
 });
 
 test("a read that another tracker knows to have been on the primary's disk is kept below the fork's limit, whichever node took over", () => {

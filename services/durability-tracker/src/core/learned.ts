@@ -23,11 +23,13 @@ function learn(state: TrackerState, entry: LedgerEntry, origin: LogPosition, eff
   // Reported lost, and kept: it was on a disk, and the current history has followed the log beyond
   // it.
   if (hasReappeared(state, entry, origin)) reappear(state, entry, effects);
-  // Where the level promises nothing about what happened there is no word that it could break.
-  const bits = brokenBits(state, { ...entry, reached: learned });
+  // Reported lost: where the level promises nothing about what happened, there is no word that it
+  // could break. Not reported yet: it was durable there, as it is for a tracker that knew it in
+  // time.
+  const { state: at } = entry;
+  const bits = at.kind === "lost" ? brokenBits(state, { ...entry, reached: learned }) : learned;
   if (bits === 0) return;
   reach(entry, bits);
-  const { state: at } = entry;
   if (at.kind === "lost" && !at.reappeared) {
     // Reported lost, and another tracker had reported it durable: one of the two verdicts is
     // broken.

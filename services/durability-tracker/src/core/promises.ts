@@ -57,11 +57,13 @@ export function noticeBrokenLoss(
   broken: number,
   effects: Effect[],
 ): void {
-  const { origin } = entry;
+  const { origin, kind } = entry;
   if (broken === 0 || origin === null) return;
-  for (const { name } of state.config.levels) {
+  for (const { name, rule } of state.config.levels) {
     // A failover may take a hundred thousand at once: reported losses are not worked out again.
     if ((broken & levelBit(state, name)) === 0 || isPublished(state, name, origin.epoch)) continue;
+    // Only the two verdicts about this one contradict each other: the level promised nothing.
+    if (!isCovered(state, rule, origin.epoch, kind)) continue;
     const kept = provenEnd(state, origin.epoch) ?? origin.offset;
     const from = kept < origin.offset ? kept : origin.offset - 1n;
     const mark = knownMark(state, origin.epoch, name);

@@ -38,8 +38,7 @@ test("a promise that only a survivor's log shows is broken, also after its loss 
   read(before, 1, { c: 85 });
   before.answer(75);
   before.positions(80);
-  // Of a disk that promises nothing about what happened nothing is learned.
-  assert.deepEqual(verdicts(before), ["lost", "broken", "broken", "lost"]);
+  assert.deepEqual(verdicts(before), ["durable", "broken", "broken", "lost"]);
 
   const after = deaf();
   after.follow(first, second);
@@ -54,6 +53,7 @@ test("a promise that only a survivor's log shows is broken, also after its loss 
     after.published.map(({ verdicts: verdicts }) => verdicts["region"]),
     ["lost", "broken"],
   );
+  // A disk that promises nothing about what happened has no word that it could break.
   assert.equal(after.effects.filter(({ kind }) => kind === "save_marks").length > 0, true);
 });
 
@@ -89,7 +89,7 @@ test("survivors in too few regions prove nothing for a level that asks for more"
   read(it, 1, { d: 85 });
   it.answer(75);
   it.positions(80);
-  assert.deepEqual(verdicts(it), ["lost", "broken", "lost", "lost"]);
+  assert.deepEqual(verdicts(it), ["durable", "broken", "lost", "lost"]);
 });
 
 test("what a primary has sent proves nothing of its own disk, where that does not count", () => {
