@@ -59,6 +59,7 @@ function describe(state: TrackerState, node: Node, event: EventOf<"node_reported
     // epoch.
     node.candidateFeed = null;
     node.ownStream = null;
+    if (lacksCurrent(state, event)) node.position = null;
     return;
   }
   // The node has the epoch's row. If the primary showed the same stream before the node was asked,
@@ -72,12 +73,19 @@ function describe(state: TrackerState, node: Node, event: EventOf<"node_reported
   takeOwnStream(node, event);
 }
 
+/** An older copy was put under the replica: it does not have what it had in this epoch. */
+function lacksCurrent({ topology: { standing } }: TrackerState, event: EventOf<"node_reported">): boolean {
+  if (standing.kind !== "following" || event.role !== "replica") return false;
+  return !event.epochs.some(({ id }) => id === standing.epoch);
+}
+
 /**
  * Begins the life of a restarted server. Its earlier streams are dead, even if the primary still
- * shows one.
+ * shows one. It may have been put back to an older copy, so what it had counts no more.
  */
 function beginLife(node: Node, incarnation: string): void {
   node.incarnation = incarnation;
+  node.position = null;
   node.streamed = null;
   node.ownStream = null;
   node.candidateFeed = null;
@@ -141,6 +149,8 @@ export function takePositions(
       // A new stream may feed another server under the old name, or one that was cloned anew.
       node.feed = { session: replica.session, sinceMs: event.nowMs };
       node.candidateFeed = null;
+      // The server may have been put back to an older copy, and not have reported that yet.
+      if (node.position !== null && replica.flushed < node.position) node.position = null;
     }
     // If the primary was asked before the node, its report can be older than the node's.
     if (node.candidateFeed?.session === replica.session && node.candidateFeed.seenAtMs <= event.askedAtMs) {

@@ -91,7 +91,7 @@ test("a replica that is cut off keeps the position that it had", () => {
   const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 90] });
   it.positions(150);
-  it.positions(150, { b: ["s2", 10] });
+  it.positions(150, { b: ["s2", 90] });
   assert.equal(mark(it, "region"), 90);
   assert.equal(Number(it.state.topology.nodes.get("b")?.position), 90);
 });
@@ -303,4 +303,41 @@ test("a primary that has less on disk than before within an epoch ends it, and n
   it.follow(record(1), record(2, { fork: 10, limit: null, start: 310 }));
   assert.deepEqual(standing(it), ["following", null]);
   assert.equal(it.verdict(1, 1, 95, "region"), "pending", "its receipt decides");
+});
+
+/** `b` had all up to 90 and `c` up to 50: then `b` is put back to an older copy, and `c` catches up. */
+function putBack(show: (it: Driven) => void): Driven {
+  const it = Driven.following(first);
+  it.confirm(100, { b: ["s1", 90], c: ["s1", 50] });
+  assert.equal(mark(it, "global"), 50);
+  show(it);
+  return it;
+}
+
+const showsOldCopy: Record<string, (it: Driven) => void> = {
+  "it reports that it was restarted": (it) => it.report("b", [first], { incarnation: "2" }),
+  "it reports a history without the epoch": (it) => it.report("b", []),
+  "the primary shows less on a new stream": (it) => it.positions(100, { b: ["s2", 35], c: ["s1", 50] }),
+};
+
+for (const [form, show] of Object.entries(showsOldCopy))
+  test(`a replica that may have lost its disk counts anew from what it has now: ${form}`, () => {
+    const it = putBack(show);
+    it.positions(100, { b: ["s2", 35], c: ["s1", 95] });
+    assert.equal(mark(it, "global"), 50, "only the primary and c have what is above");
+    it.report("b", [first], { incarnation: "2" });
+    it.positions(100, { b: ["s2", 60], c: ["s1", 95] });
+    assert.equal(mark(it, "global"), 60, "and when its new stream is confirmed, it counts again");
+  });
+
+test("a replica that has only restarted loses no mark, and counts again with its new stream", () => {
+  const it = Driven.following(first);
+  it.confirm(100, { b: ["s1", 90], c: ["s1", 95] });
+  it.report("b", [first], { incarnation: "2" });
+  it.positions(110, { c: ["s1", 110] });
+  assert.equal(mark(it, "global"), 90);
+  it.positions(110, { b: ["s2", 90], c: ["s1", 110] });
+  it.report("b", [first], { incarnation: "2" });
+  it.positions(110, { b: ["s2", 105], c: ["s1", 110] });
+  assert.equal(mark(it, "global"), 105);
 });
