@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { ExposureReport } from "@highwater/protocol";
-import { eventually } from "@highwater/lab-system/testing";
+import { eventually, newId } from "@highwater/lab-system/testing";
 import { writeCancel } from "../../src/wire/startup/packet.ts";
 import { ServerAnswer, WireClient, bind, execute, parse, query, SYNC } from "./client.ts";
 import { HOME, WireSystem } from "./system.ts";
@@ -98,6 +98,58 @@ it("at the limit of exposure a fast transaction's first write fails with 53400",
     return answer.code === "";
   });
   assert.deepEqual((await client.query("SELECT key FROM kv WHERE key = 'refused'")).rows, []);
+});
+
+it("a fast transaction with an id that exposure does not admit at its COMMIT is held, too", async () => {
+  await using wire = await WireSystem.start({
+    GATEWAY_EXPOSURE_TRANSACTIONS: String(LIMIT + 1),
+    GATEWAY_EXPOSURE_VALUE: "EUR:1000",
+  });
+  const client = await wire.open();
+  const made = (name: string, does: string): Promise<ServerAnswer> =>
+    client.query(
+      `CREATE FUNCTION ${name}() RETURNS void LANGUAGE sql AS $$ INSERT INTO kv VALUES (gen_random_uuid()::text, 1); ${does} $$`,
+    );
+  await made("writes", "");
+  await made("quickens", "SELECT set_config('highwater.ack', 'commit', false)");
+  await client.query("SET highwater.ack = 'commit'");
+  const withId = async (begin: string): Promise<WireClient> => {
+    const next = await wire.open();
+    await next.query("PREPARE writing AS INSERT INTO kv VALUES (gen_random_uuid()::text, 1)");
+    await next.query(`SET highwater.id = '${newId()}'`);
+    for (const text of begin.split("; ")) assert.equal((await next.query(text)).code, "", text);
+    return next;
+  };
+  const fast = "SET highwater.ack = 'commit'";
+  const begun = await withId(`${fast}; BEGIN; INSERT INTO kv VALUES ('begun', 1)`);
+  // It is admitted as durable, and so its value does not count.
+  const quickened = await withId("SET highwater.at_risk = '100 EUR'; BEGIN; SELECT quickens()");
+  await wire.cut();
+  quickened.send(query("COMMIT"));
+  await wire.holding(1);
+  for (let at = 0; at < LIMIT; at++)
+    assert.match((await client.query(`INSERT INTO kv VALUES ('${String(at)}', 1)`)).token ?? "", /^hw2_/);
+  assert.equal((await client.query("INSERT INTO kv VALUES ('refused', 1)")).code, "53400");
+  const held = [quickened, begun];
+  begun.send(query("COMMIT"));
+  for (const write of [
+    "SELECT writes()",
+    "WITH w AS (INSERT INTO kv VALUES ('with', 1) RETURNING key) SELECT key FROM w",
+    "EXECUTE writing",
+  ]) {
+    const inBlock = await withId(`${fast}; BEGIN; ${write.replace("with'", "block'")}`);
+    inBlock.send(query("COMMIT"));
+    const alone = await withId(fast);
+    alone.send(parse("", write), bind("", ""), execute(""), SYNC);
+    held.push(inBlock, alone);
+  }
+  await wire.holding(held.length);
+  await wire.heal();
+  for (const waiting of held) {
+    const answer = new ServerAnswer(await waiting.until("Z"));
+    assert.match(answer.token ?? "", /^hw2_/);
+    assert.equal(answer.parameter("highwater.achieved"), "region");
+  }
 });
 
 it("near the limit of exposure a fast transaction waits before its first write, and a cancel ends that", async () => {

@@ -125,8 +125,8 @@ export class WireAttempts {
   }
 
   /**
-   * Null when exposure is at its limit: the transaction is then answered when it is durable. `ran`:
-   * what is to be kept of it.
+   * At the limit of exposure the transaction is answered when it is durable: null without an id of
+   * the client, or an attempt that covers nothing. `ran`: what is to be kept of it.
    */
   begin(
     of: SessionOwner,
@@ -142,17 +142,20 @@ export class WireAttempts {
     const digest = INTERACTIVE.toString(10);
     if (id === undefined) {
       const refused = [settings.id?.toLowerCase() ?? "", NO_TAG, epoch, digest] as const;
+      const nothing = { exposed: null, announced: null, atRisk: null, contents: null };
       return new WireAttempt(
         this.#parts,
-        { owner, primaryEpoch, exposed: null, announced: null, atRisk: null, contents: null },
+        { owner, primaryEpoch, isAdmittedFast: false, ...nothing },
         refused,
       );
     }
     let exposed: Exposed | null = null;
     let atRisk: string | null = null;
+    let isAdmittedFast = false;
     try {
       exposed = exposure.admitBegun(owner, settings.ack, valueIn(settings.atRisk));
       ({ atRisk } = settings);
+      isAdmittedFast = settings.ack === "commit";
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
       // With the client's id it gets its receipt all the same, because it must not run twice.
@@ -162,7 +165,7 @@ export class WireAttempts {
     const endsWithinMs = lifespanMs(config.totalTimeoutMs, "one_shot");
     const announced = announcer.announce({ owner, primaryEpoch, id, exposed }, { level, endsWithinMs });
     const contents = ran === null ? null : this.#contents(of, settings, { id, level, ran });
-    const state = { owner, primaryEpoch, exposed, announced, atRisk, contents };
+    const state = { owner, primaryEpoch, exposed, isAdmittedFast, announced, atRisk, contents };
     return new WireAttempt(this.#parts, state, [id, tag, epoch, digest]);
   }
 
@@ -188,7 +191,10 @@ interface AttemptState {
   readonly primaryEpoch: PrimaryEpoch;
   /** Null: they are not kept. */
   readonly contents: WireContents | null;
+  /** Null: without trackers nothing is counted, or exposure was at its limit. */
   readonly exposed: Exposed | null;
+  /** Exposure has admitted it in commit mode. */
+  readonly isAdmittedFast: boolean;
   readonly announced: Announced | null;
   readonly atRisk: string | null;
 }
@@ -219,9 +225,10 @@ export class WireAttempt implements OwnAttempt {
     return this.receipt[0] as TxnId;
   }
 
-  /** Its value is counted, so that its answer need not wait. */
+  /** It was admitted with its value, so that its answer need not wait. */
   covers(atRisk: string | null): boolean {
-    return atRisk === null || atRisk === this.#state.atRisk;
+    const { isAdmittedFast, atRisk: admitted } = this.#state;
+    return isAdmittedFast && (atRisk === null || atRisk === admitted);
   }
 
   get isKept(): boolean {
