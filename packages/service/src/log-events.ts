@@ -21,7 +21,7 @@ const BOTH = {
     epoch_not_begun:
       "Preparing the store (`step`: `prepare`) or beginning an epoch (`mint`) failed. It is retried.",
     sequences_not_reserved:
-      "Before the epoch on `node` began, the sequences in `problems` (at most 20) were not advanced, or by less than the reserve: `short` (few values are left), `denied` (run the set-up of roles), `locked`, `late`, or the error. They may hand out again what lost transactions got.",
+      "Before the epoch on `node` began, the sequences in `problems` (at most 20) were not advanced, or by less than the reserve: `short` (few values are left), `denied` (run the set-up of roles), `locked`, `late`, or the error. `count` is the number of them all; an entry for all above an OID counts once. They may hand out again what lost transactions got.",
     lock_flood_ended:
       "A session of `role` held `locks` locks on `node`, so others might have got none. The tracker ended it.",
     tables_unlogged:

@@ -62,18 +62,25 @@ export function isLogged(count: number): boolean {
 
 const NAMED_MAX = 20;
 
+/** As the store reports it for a part of the sequences. */
+interface ReservedSequences {
+  readonly advanced: number;
+  readonly problems: Readonly<Record<string, string>>;
+  readonly unnamed: number;
+}
+
 /** What became of the sequences before an epoch began. */
 export function logReserved(
   log: Log,
   node: string,
-  { advanced, problems }: { readonly advanced: number; readonly problems: Readonly<Record<string, string>> },
+  { advanced, problems, unnamed }: ReservedSequences,
 ): void {
   log.info("sequences_reserved", { node, advanced });
   const named = Object.entries(problems);
   if (named.length > 0)
     log.warn("sequences_not_reserved", {
       node,
-      count: named.length,
+      count: named.length + unnamed,
       problems: Object.fromEntries(named.slice(0, NAMED_MAX)),
     });
 }

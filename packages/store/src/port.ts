@@ -120,6 +120,8 @@ export interface Reserved {
   readonly advanced: number;
   /** Why a sequence was not advanced, or by less, by its name. */
   readonly problems: Readonly<Record<string, string>>;
+  /** How many more have problems. */
+  readonly unnamed: number;
 }
 
 /**

@@ -24,10 +24,31 @@ CREATE SEQUENCE own.small AS smallint;
 CREATE SEQUENCE own.cycle MAXVALUE 1000 CYCLE;
 CREATE SEQUENCE own.used_up MAXVALUE 10;
 CREATE SEQUENCE own.held;
+CREATE SEQUENCE own.restarted START 7 CACHE 3;
+CREATE SEQUENCE own.swapped;
+CREATE UNLOGGED TABLE own.ran (by_role text);
+CREATE FUNCTION own.f() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN INSERT INTO own.ran VALUES (current_user); RETURN true; END $$;
 CREATE SEQUENCE own."an 'odd' name";
 RESET ROLE;
 SELECT setval('own.used_up', 10);
+SELECT setval('own.restarted', 5000); ALTER SEQUENCE own.restarted RESTART WITH 300;
 DO $$ BEGIN FOR n IN 1..${String(MANY)} LOOP EXECUTE format('CREATE SEQUENCE own.many_%s', n); END LOOP; END $$`;
+
+/**
+ * Puts a view where a sequence was, as soon as the service waits for the sequence: a name that was
+ * looked up before would now be found to be the view's. Notes that it has seen the service wait.
+ */
+const SWAP = `BEGIN; SET LOCAL ROLE owner;
+ALTER SEQUENCE own.swapped RENAME TO swapped_away;
+CREATE VIEW own.swapped AS SELECT own.f() AS is_called, 1::bigint AS last_value;
+GRANT ALL ON own.swapped TO PUBLIC;
+CREATE TABLE own.waited ();
+DO $$ BEGIN
+  WHILE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'own.swapped_away'::regclass) LOOP
+    PERFORM pg_sleep(0.001);
+  END LOOP;
+END $$;
+COMMIT`;
 
 describe("before an epoch begins, sequences", () => {
   let cluster: Cluster;
@@ -86,13 +107,22 @@ describe("before an epoch begins, sequences", () => {
     }
     await cluster.kill(EAST);
     await cluster.promote(WEST, { command: false, repoint: false });
-    const holder = await connect(await cluster.connectionString(WEST));
+    const url = await cluster.connectionString(WEST);
+    const [holder, swapper] = [await connect(url), await connect(url)];
     try {
       await holder.query("BEGIN; ALTER SEQUENCE own.held RESTART WITH 7");
+      const swapped = swapper.query(SWAP);
+      await eventually("the view is ready", async () => {
+        const locks =
+          "SELECT FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND relation = 'own.swapped'::regclass";
+        return (await cluster.query(WEST, locks)).length > 0;
+      });
       const record = await store.mint(WEST, request);
       assert.equal(record.cause, "promotion");
+      await swapped;
     } finally {
       await holder.end();
+      await swapper.end();
     }
     const [row] = await cluster.query(
       WEST,
@@ -112,11 +142,38 @@ describe("before an epoch begins, sequences", () => {
       "own.used_up": "short",
       "own.held": "locked",
     });
-    assert.equal(advanced, MANY + 7);
+    assert.equal(advanced, MANY + 9);
     assert.equal(await next(WEST, "own.small"), 328);
     assert.equal(await next(WEST, "own.cycle"), 11);
     assert.equal(await next(WEST, "own.held"), 1);
+    assert.equal(await next(WEST, "own.restarted"), 300 + 3 * RESERVE);
     await assert.rejects(next(WEST, "own.used_up"), /reached maximum value/);
+  });
+
+  it("are no way to the rights of the function's owner, if their names become those of views", async () => {
+    assert.deepEqual(await cluster.query(WEST, "SELECT DISTINCT by_role FROM own.ran"), []);
+    assert.equal(await next(WEST, "own.swapped_away"), RESERVE + 1);
+  });
+
+  it("are advanced in parts, and a part that begins late does nothing", async () => {
+    const part = async (beyond: string, until: string): Promise<Reserved & { reached: string | null }> => {
+      const [row] = await cluster.query(
+        WEST,
+        "SELECT highwater_sequences.reserve(1, $1, clock_timestamp() + $2::interval) AS r",
+        [beyond, until],
+      );
+      return row?.["r"] as Reserved & { reached: string | null };
+    };
+    assert.deepEqual(await part("17", "-1 s"), { advanced: 0, problems: {}, unnamed: 0, reached: "17" });
+    let moved = 0;
+    for (let reached: string | null = "0", parts = 0; reached !== null; parts++) {
+      const done: Awaited<ReturnType<typeof part>> = await part(reached, "1 hour");
+      assert.ok(done.advanced <= 500 && parts < 5, String(done.advanced));
+      assert.ok(done.reached === null || Number(done.reached) > Number(reached), String(done.reached));
+      moved += done.advanced;
+      reached = done.reached;
+    }
+    assert.equal(moved, MANY + 10);
   });
 
   it("move by one more reserve for each epoch that the history lacks", async () => {
@@ -133,7 +190,7 @@ describe("before an epoch begins, sequences", () => {
 
   it("that only their owner may move are named, until an administrator runs the set-up", async () => {
     await cluster.query(WEST, "DROP SCHEMA highwater_sequences CASCADE");
-    await cluster.query(WEST, "DELETE FROM highwater.migration WHERE name LIKE '0034%'");
+    await cluster.query(WEST, "DELETE FROM highwater.migration WHERE name ~ '^00(34|37)'");
     await store.prepare(WEST);
     const owned =
       "SELECT pg_get_userbyid(nspowner)::text AS owner FROM pg_namespace WHERE nspname = 'highwater_sequences'";
@@ -142,16 +199,32 @@ describe("before an epoch begins, sequences", () => {
       const service = await connect(await cluster.connectionString(WEST, { user: SERVICE_ROLE }));
       try {
         const { rows } = await service.query<{ r: Reserved }>(
-          "SELECT highwater_sequences.reserve(1, 0, 1, clock_timestamp() + interval '1 minute') AS r",
+          "SELECT highwater_sequences.reserve(1, 0, clock_timestamp() + interval '1 minute') AS r",
         );
         return rows[0]?.r ?? assert.fail();
       } finally {
         await service.end();
       }
     };
-    assert.equal((await reserve()).problems["own.many_1"], "denied");
+    assert.equal((await reserve()).problems["own.unused"], "denied");
     for (const sql of serviceRoleStatements(SERVICE_ROLE, "app")) await cluster.query(WEST, sql);
-    assert.equal((await reserve()).problems["own.many_1"], undefined);
+    assert.equal((await reserve()).problems["own.unused"], undefined);
     assert.notDeepEqual(await cluster.query(WEST, owned), [{ owner: SERVICE_ROLE }]);
+  });
+
+  it("stay, and the epoch begins, until an administrator brings the function up to date", async () => {
+    await cluster.query(WEST, "DROP FUNCTION highwater_sequences.reserve");
+    await cluster.query(WEST, "DELETE FROM highwater.migration WHERE name ~ '^0037'");
+    await store.prepare(WEST);
+    await cluster.crashBackend(WEST);
+    store.forget(WEST);
+    const reported: Reserved[] = [];
+    const record = await eventually("an epoch begins", () =>
+      store
+        .mint(WEST, { ...request, minSeq: 6, onReserved: (part) => reported.push(part) })
+        .catch(() => undefined),
+    );
+    assert.deepEqual([record.cause, record.seq, reported.length], ["crash_recovery", 6, 1]);
+    assert.match(reported[0]?.problems["part 1"] ?? "", /reserve.* does not exist/);
   });
 });

@@ -11,11 +11,12 @@ import { randomUUID } from "node:crypto";
 import { type ClientBase, DatabaseError } from "pg";
 import { type Fork, forkOf, mayLack } from "@highwater/authority";
 import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
-import { type MintRequest, type Reserved } from "../port.ts";
+import { type MintRequest } from "../port.ts";
 import { namingHolders } from "./locks.ts";
 import { readLogEnd } from "./log-end.ts";
 import { formatLsn, parseLsn } from "./lsn.ts";
 import { uuidFloor } from "./prepare.ts";
+import { reserveSequences } from "./reserve.ts";
 import { type EpochRow, epochRecord } from "./rows.ts";
 import {
   BEGIN_EPOCH,
@@ -27,7 +28,6 @@ import {
   OPEN_SENTINEL,
   OPENED_EPOCH,
   PROMOTED_SINCE_START,
-  RESERVE_SEQUENCES,
   SENTINEL,
   SERVER_FACTS,
   UNFINISHED_EPOCH,
@@ -41,10 +41,6 @@ const RECORD_MAX = 4n * PAGE;
 
 /** Nothing but another request that ends more epochs makes an attempt come to nothing. */
 const ATTEMPTS_MAX = 5;
-/** As many as one transaction advances: it holds a lock on each. */
-const SEQUENCES_PER_PART = 500;
-/** Writes wait for this long at most until the sequences are advanced. */
-const RESERVE_LIMIT_MS = 3_000;
 const TABLES = ["highwater.epoch", "highwater.epoch_sentinel"];
 
 export interface SentinelRow {
@@ -83,7 +79,7 @@ interface ServerRow {
   ids_from: string;
   is_pending: boolean;
   now_ms: string;
-  sequences: number;
+  sequence_bytes: number;
 }
 
 /** READ COMMITTED. The loser of a race writes nothing, and returns the winner's epoch. */
@@ -183,7 +179,7 @@ function write(client: ClientBase, node: string, request: MintRequest, seen: See
   const { unfinished } = seen;
   if (unfinished !== undefined && canComplete(unfinished, seen, request))
     return [
-      ...reserve(client, unfinished.id, request, seen),
+      ...reserveSequences(client, unfinished.id, request, seen.server),
       ...underLock(client, () => open(client, unfinished.id, request)),
     ];
   const id = randomUUID();
@@ -194,7 +190,7 @@ function write(client: ClientBase, node: string, request: MintRequest, seen: See
   ]);
   return [
     ...begun,
-    ...reserve(client, id, request, seen),
+    ...reserveSequences(client, id, request, seen.server),
     ...underLock(client, () => open(client, id, request)),
   ];
 }
@@ -326,31 +322,6 @@ function idsFrom({ server, previous }: Seen, fork: Fork, request: MintRequest): 
   const everywhere = BigInt(request.everywhere?.[previous?.id ?? ""] ?? 0);
   const now = uuidFloor(Number(server.now_ms));
   return mayLack(fork, everywhere as Offset) && now > server.ids_from ? now : server.ids_from;
-}
-
-/**
- * Advances the sequences, in transactions of their own: no rollback undoes it. An epoch without the
- * reserve is better than none, so a failure is reported and stops nothing.
- */
-function reserve(
-  client: ClientBase,
-  id: string,
-  { sequenceReserve = 0, onReserved }: MintRequest,
-  { server }: Seen,
-): Promise<unknown>[] {
-  if (sequenceReserve === 0) return [];
-  const parts = Math.max(1, Math.ceil(server.sequences / SEQUENCES_PER_PART));
-  const untilMs = Number(server.now_ms) + RESERVE_LIMIT_MS;
-  return Array.from({ length: parts }, (_, part) =>
-    client.query<{ reserved: Reserved }>(RESERVE_SEQUENCES, [id, sequenceReserve, part, parts, untilMs]).then(
-      ({ rows: [row] }) => {
-        if (row !== undefined) onReserved?.(row.reserved);
-      },
-      (cause: unknown) => {
-        onReserved?.({ advanced: 0, problems: { [`part ${String(part + 1)}`]: String(cause) } });
-      },
-    ),
-  );
 }
 
 /** Does nothing when another process has replaced the record, or opened it. */

@@ -31,6 +31,8 @@ const takeAuditLog = (service: string): string => `DO $$ BEGIN
   END IF; END $$`;
 
 const SEQUENCES = new URL("../../migrations/0034-sequences.sql", import.meta.url);
+/** Replaces the function of the file above. */
+const SEQUENCES_BY_OID = new URL("../../migrations/0037-sequences-by-oid.sql", import.meta.url);
 
 /**
  * Drops the function if the services made it, since they could have changed it. For that, a role
@@ -71,8 +73,9 @@ export function serviceRoleStatements(service: string, database: string): string
     `GRANT SELECT, INSERT (actor, action, target, reason, detail) ON highwater_audit.entry TO ${role}`,
     dropSequences(service),
     readFileSync(SEQUENCES, "utf8"),
+    readFileSync(SEQUENCES_BY_OID, "utf8"),
     `GRANT USAGE ON SCHEMA highwater_sequences TO ${role}`,
-    `GRANT EXECUTE ON FUNCTION highwater_sequences.reserve(bigint, int, int, timestamptz) TO ${role}`,
+    `GRANT EXECUTE ON FUNCTION highwater_sequences.reserve(bigint, oid, timestamptz) TO ${role}`,
   ];
 }
 

@@ -222,7 +222,7 @@ export const SERVER_FACTS = `SELECT pg_walfile_name(pg_current_wal_insert_lsn())
   (SELECT CASE WHEN redo_lsn = checkpoint_lsn THEN redo_lsn END::text FROM pg_control_checkpoint()) AS went_on,
   (SELECT max(w.reached)::text FROM highwater.witness w WHERE w.epoch = newest.id) AS witnessed,
   greatest(newest.ids_from, command.ids_from, $2)::text AS ids_from, command.id IS NOT NULL AND command.epoch IS NULL AS is_pending,
-  (extract(epoch FROM clock_timestamp()) * 1000)::text AS now_ms, (SELECT count(*)::int FROM pg_sequence) AS sequences
+  (extract(epoch FROM clock_timestamp()) * 1000)::text AS now_ms, pg_relation_size('pg_sequence')::float8 AS sequence_bytes
 FROM (SELECT 1) one
 LEFT JOIN (SELECT e.id, e.ids_from FROM highwater.epoch e WHERE e.start_offset IS NOT NULL ORDER BY e.seq DESC LIMIT 1) newest ON true
 LEFT JOIN highwater.authority_command command ON command.id = $1`;
@@ -236,15 +236,22 @@ export const BEGIN_EPOCH = `INSERT INTO highwater.epoch (seq, id, previous, node
 SELECT $1, $2, $3, $4, $5, $6, pg_postmaster_start_time(), $7, $8, $9, $10, $11, $12
 WHERE NOT EXISTS (SELECT FROM highwater.epoch e WHERE e.start_offset IS NULL OR e.seq > $13)`;
 
+/** $1 milliseconds. For the statements below, in their session. */
+export const BEGIN_RESERVE = `SELECT set_config('highwater.sequences_reached', '0', false), set_config('statement_timeout', $1, false)`;
+
 /**
- * $1 epoch, if it is to be opened and may lack something, $2 the reserve, $3 of $4 parts, $5 the
- * server's time at which to stop. An epoch that others began in a history that is lost, too, had a
- * reserve of its own.
+ * $1 epoch, if it is to be opened and may lack something, $2 the reserve, $3 the server's time at
+ * which to stop. Advances the next part of the sequences; null if none is left. The session keeps
+ * how far it came, so that all parts can be sent at once. An epoch that others began in a history
+ * that is lost, too, had a reserve of its own.
  */
-export const RESERVE_SEQUENCES = `SELECT highwater_sequences.reserve(
-  $2::bigint * (e.seq - coalesce((SELECT p.seq FROM highwater.epoch p WHERE p.id = e.previous), e.seq - 1)),
-  $3, $4, to_timestamp($5::float8 / 1000)) AS reserved
-FROM highwater.epoch e WHERE e.id = $1 AND e.start_offset IS NULL AND e.cause NOT IN ('first', 'clean_restart')`;
+export const RESERVE_SEQUENCES = `SELECT p.reserved, set_config('highwater.sequences_reached', coalesce(p.reserved ->> 'reached', ''), false)
+FROM (SELECT highwater_sequences.reserve(
+    $2::bigint * (e.seq - coalesce((SELECT p.seq FROM highwater.epoch p WHERE p.id = e.previous), e.seq - 1)),
+    nullif(current_setting('highwater.sequences_reached'), '')::oid, to_timestamp($3::float8 / 1000)) AS reserved
+  FROM highwater.epoch e WHERE e.id = $1 AND e.start_offset IS NULL AND e.cause NOT IN ('first', 'clean_restart')) p`;
+
+export const END_RESERVE = "RESET statement_timeout";
 
 export const PRIMARY_POSITION = `SELECT pg_current_wal_flush_lsn()::text AS flushed,
   pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes`;
