@@ -44,7 +44,10 @@ const ROLE = `SELECT current_user::text AS name, r.rolsuper AS "isSuperuser",
   has_database_privilege(current_database(), 'CREATE') AS "mayCreate",
   ARRAY(SELECT g FROM unnest($1::text[]) g WHERE to_regrole(g) IS NULL) AS "missingGroups",
   EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = 'highwater_audit' AND n.nspowner = r.oid) AS "ownsAuditLog",
-  EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = 'highwater_sequences' AND n.nspowner = r.oid) AS "ownsSequences"
+  EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = 'highwater_sequences' AND n.nspowner = r.oid) AS "ownsSequences",
+  EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = 'highwater_sequences' AND NOT EXISTS (SELECT FROM pg_proc p
+    WHERE p.pronamespace = n.oid AND p.proname = 'reserve'
+      AND p.proargtypes = '20 26 1184'::oidvector)) AS "hasOldSequences"
 FROM pg_roles r WHERE r.rolname = current_user`;
 
 const STREAMS = `SELECT concat(r.pid, '/', extract(epoch FROM r.backend_start)) AS session, r.application_name AS "applicationName",

@@ -58,6 +58,8 @@ export interface ServiceRole {
   readonly missingGroups: readonly string[];
   readonly ownsAuditLog: boolean;
   readonly ownsSequences: boolean;
+  /** The function that advances sequences is that of an older version. */
+  readonly hasOldSequences: boolean;
 }
 
 /** The role of `appUrl`. */

@@ -84,6 +84,7 @@ function server(id: string, more: Partial<Server> = {}): Server {
       missingGroups: [],
       ownsAuditLog: false,
       ownsSequences: false,
+      hasOldSequences: false,
     },
     application: null,
     isEncrypted: true,
@@ -233,6 +234,11 @@ for (const [name, parts, says] of [
   [
     "a function for sequences that the services own",
     { east: { role: { ...server(EAST).role, ownsSequences: true } } },
+    ["warning sequences east"],
+  ],
+  [
+    "a function for sequences of an older version",
+    { east: { role: { ...server(EAST).role, hasOldSequences: true } } },
     ["warning sequences east"],
   ],
 ] as const)

@@ -236,6 +236,13 @@ function serviceRole({ role, report, database }: Server): Said[] {
       says: `the role ${role.name} owns the function that advances sequences at a new epoch: it does not reach sequences that the role may not update, which may then hand out ids of lost transactions again`,
       change: `highwater roles --role ${role.name} --database ${database} | psql …`,
     });
+  if (role.hasOldSequences)
+    found.push({
+      severity: "warning",
+      check: "sequences",
+      says: "the function that advances sequences at a new epoch is that of an older version: no sequence is advanced, and each may hand out ids of lost transactions again",
+      change: `highwater roles --role ${role.name} --database ${database} | psql …`,
+    });
   return found;
 }
 
