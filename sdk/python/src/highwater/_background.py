@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from ._core.effects import Effect, Send, Sleep
-from ._core.errors import usage_error
+from ._core.errors import closed_error, usage_error
 from ._lanes import Lanes
 from ._transport import AsyncTransport, Certificates, load
 
@@ -126,8 +126,13 @@ class ThreadHost(_Base):
             self._begin().call_soon_threadsafe(callback)
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
-        """Runs the work on the loop. Cancelling the returned future cancels it there."""
+        """Runs the work on the loop. Cancelling the returned future cancels it there.
+
+        Errors: `client_closed`.
+        """
         with self._lock:
+            if self._stopped:
+                raise closed_error()
             return asyncio.run_coroutine_threadsafe(work(), self._begin())
 
     def run_if_begun(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:

@@ -98,6 +98,8 @@ class BaseClient(Generic[P, T]):
     address is not an HTTP URL.
     """
 
+    _is_closed: bool
+
     def __init__(
         self,
         url: str | Sequence[str] | None = None,

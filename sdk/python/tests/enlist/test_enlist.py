@@ -6,10 +6,12 @@ not hold. Method: the real system of three regions; psycopg and SQLAlchemy conne
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -21,13 +23,16 @@ from psycopg.sql import SQL
 
 from highwater import (
     AsyncHighwater,
+    Endpoint,
     Highwater,
     HighwaterError,
     InvalidRequestError,
     TransactionAbortedError,
     TransactionLostError,
     UnavailableError,
+    UnknownOutcomeError,
 )
+from highwater._core.effects import Effect, HttpResponse, NoResponse, Send
 from highwater.enlist import EnlistedTransaction, enlist
 from highwater.enlist._statements import RECEIPT
 from tests.enlist.conftest import LIMIT_S, count, until
@@ -297,6 +302,192 @@ def test_a_commit_whose_answer_is_lost_returns(system: System, hw: Highwater) ->
         assert last is not None
         last.durable(timeout=60)
         assert connection.broken
+
+
+def problem(status: int, code: str, retry: str) -> HttpResponse:
+    body = {"type": f"https://example.org/{code}", "title": code, "status": status}
+    body |= {"code": code, "outcome": "not_applied", "retry": retry}
+    return HttpResponse(status, {}, json.dumps(body).encode())
+
+
+#: What becomes of a request. None of these says anything about the transaction.
+FAULTS: dict[str, HttpResponse | NoResponse] = {
+    "a failover": problem(503, "primary_unavailable", "wait"),
+    "a gateway that is down": NoResponse("refused"),
+    "a revoked key": problem(401, "unauthenticated", "never"),
+    "no answer": NoResponse("timeout"),
+}
+
+
+@contextlib.contextmanager
+def faulty(system: System, path: str, fault: HttpResponse | NoResponse) -> Iterator[Highwater]:
+    """A client that has one fault at this path, and soon gives up."""
+    endpoint = system.endpoints[0]
+    with Highwater(endpoints=[Endpoint(endpoint.gateway, endpoint.tracker)], total_timeout=3) as client:
+        perform = client._host.perform
+
+        async def perform_faulty(effect: Effect) -> object:
+            return fault if isinstance(effect, Send) and effect.url.endswith(path) else await perform(effect)
+
+        client._host.perform = perform_faulty  # type: ignore[method-assign]
+        yield client
+
+
+def unanswered(system: System, hw: Highwater, text: str, then: Callable[[], None] = lambda: None) -> list[Exception]:
+    """Runs a transaction that commits, and whose COMMIT gets no answer. Returns what COMMIT raised."""
+    raised: list[Exception] = []
+    with Relay(app_address(system)) as relay, psycopg.connect(relay.address) as connection:
+        enlist(hw, connection)
+        connection.execute("INSERT INTO enlisted VALUES (%s)", (text,))
+        relay.is_mute = True
+
+        def commit() -> None:
+            try:
+                connection.commit()
+            except Exception as error:  # noqa: BLE001 - the test looks at it
+                raised.append(error)
+
+        thread = threading.Thread(target=commit)
+        thread.start()
+        until(lambda: count(system, text) == 1)
+        then()
+        relay.close()
+        thread.join(LIMIT_S)
+        assert not thread.is_alive()
+    return raised
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_an_unanswered_commit_whose_look_up_fails_has_an_unknown_outcome(
+    system: System, hw: Highwater, name: str
+) -> None:
+    with faulty(system, "/v1/tickets/ends", FAULTS[name]) as client:
+        [error] = unanswered(system, client, f"unknown after {name}")
+    assert isinstance(error, UnknownOutcomeError), error
+    assert (error.code, error.outcome, error.retry) == ("outcome_unknown", "unknown", "resolve_outcome")
+    assert hw.status(str(error.transaction_id)).state in {"committed", "durable"}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_an_answered_commit_has_been_applied_whatever_its_report_meets(
+    system: System, hw: Highwater, name: str
+) -> None:
+    with (
+        faulty(system, "/v1/tickets/ends", FAULTS[name]) as client,
+        psycopg.connect(app_address(system)) as connection,
+        psycopg.connect(app_address(system)) as late,
+        psycopg.connect(app_address(system)) as pending,
+    ):
+        enlisted = enlist(client, connection)
+        connection.execute("INSERT INTO enlisted VALUES (%s)", (f"applied despite {name}",))
+        connection.commit()
+        last = enlisted.last(connection)
+        assert last is not None
+        with pytest.raises(HighwaterError) as promised:
+            last.promise()
+        assert (promised.value.outcome, promised.value.transaction_id) == ("applied", last.id)
+        enlist(client, late, ack="durable", max_wait=0.05)
+        late.execute("INSERT INTO enlisted VALUES (%s)", (f"late despite {name}",))
+        with pytest.raises(HighwaterError) as raised:
+            late.commit()
+        assert raised.value.outcome == "applied"
+        enlist(client, pending, ack="durable", max_wait=0.05, on_timeout="pending")
+        pending.execute("INSERT INTO enlisted VALUES (%s)", (f"pending despite {name}",))
+        pending.commit()
+        assert count(system, f"%despite {name}") == 3
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_commit_without_a_ticket_has_not_been_applied(system: System, hw: Highwater, name: str) -> None:
+    text = f"without a ticket by {name}"
+    with (
+        faulty(system, "/v1/tickets", FAULTS[name]) as client,
+        psycopg.connect(app_address(system)) as connection,
+    ):
+        enlist(client, connection)
+        connection.execute("INSERT INTO enlisted VALUES (%s)", (text,))
+        with pytest.raises(HighwaterError) as raised:
+            connection.commit()
+        assert raised.value.outcome == "not_applied"
+        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    assert count(system, text) == 0
+
+
+def test_a_client_that_was_closed_commits_nothing(system: System, hw: Highwater) -> None:
+    with psycopg.connect(app_address(system)) as connection:
+        with faulty(system, "/none", NoResponse("refused")) as client:
+            enlisted = enlist(client, connection)
+            connection.execute("INSERT INTO enlisted VALUES ('closed before')")
+        with pytest.raises(HighwaterError) as raised:
+            connection.commit()
+        assert (raised.value.code, raised.value.outcome) == ("client_closed", "not_applied")
+        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        assert enlisted.last(connection) is None
+    assert count(system, "closed before") == 0
+
+
+def test_a_client_that_is_closed_during_commit_says_what_it_knows(system: System, hw: Highwater) -> None:
+    with faulty(system, "/none", NoResponse("refused")) as client:
+        [error] = unanswered(system, client, "unanswered and closed", client.close)
+        assert isinstance(error, UnknownOutcomeError), error
+    with (
+        faulty(system, "/none", NoResponse("refused")) as client,
+        psycopg.connect(app_address(system)) as connection,
+        psycopg.connect(app_address(system)) as gate,
+    ):
+        enlisted = enlist(client, connection)
+        gate.execute("SELECT pg_advisory_lock(7)")
+        connection.execute("INSERT INTO enlisted VALUES ('answered and closed')")
+        connection.execute("INSERT INTO late VALUES (1)")
+        thread = threading.Thread(target=connection.commit)
+        thread.start()
+        pid = connection.info.backend_pid
+        waits = f"SELECT 1 FROM pg_locks WHERE pid = {pid} AND locktype = 'advisory' AND NOT granted"
+        until(lambda: system.command("query", sql=waits))
+        client.close()
+        gate.execute("SELECT pg_advisory_unlock(7)")
+        thread.join(LIMIT_S)
+        last = enlisted.last(connection)
+        assert last is not None
+        for ask in (last.promise, last.durable, lambda: last.on_lost(print)):
+            with pytest.raises(HighwaterError) as raised:
+                ask()
+            assert (raised.value.code, raised.value.outcome) == ("client_closed", "applied")
+        assert count(system, "answered and closed") == 1
+
+
+def test_a_client_that_is_closed_ends_waits_for_a_token(system: System, hw: Highwater) -> None:
+    with (
+        faulty(system, "/none", NoResponse("refused")) as client,
+        psycopg.connect(app_address(system)) as connection,
+    ):
+        enlisted = enlist(client, connection)
+        connection.execute("INSERT INTO enlisted VALUES ('waits for a token')")
+        perform, asked = client._host.perform, threading.Event()
+
+        async def hang(effect: Effect) -> object:
+            if not isinstance(effect, Send) or not effect.url.endswith("/v1/tickets/ends"):
+                return await perform(effect)
+            asked.set()
+            return await asyncio.Event().wait()
+
+        client._host.perform = hang  # type: ignore[method-assign]
+        connection.commit()
+        last = enlisted.last(connection)
+        assert last is not None
+        assert asked.wait(LIMIT_S)
+        raised: list[HighwaterError] = []
+
+        def wait() -> None:
+            with pytest.raises(HighwaterError) as ended:
+                last.promise()
+            raised.append(ended.value)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        client.close()
+        thread.join(LIMIT_S)
+        assert [(each.code, each.outcome) for each in raised] == [("client_closed", "applied")]
 
 
 def test_an_engine_of_sqlalchemy(system: System, hw: Highwater) -> None:

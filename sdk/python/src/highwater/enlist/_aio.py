@@ -27,7 +27,8 @@ class AsyncEnlistedTransaction(BaseEnlisted[AsyncTransaction]):
         Returns when the gateway has found its receipt and read a position behind it.
 
         Errors: `TransactionLostError` if a failover discarded it before; `UnavailableError` if no
-        gateway answers within the client's `total_timeout`; ask again then.
+        gateway answers within the client's `total_timeout`; ask again then. Its outcome is
+        `applied`, because the server has answered COMMIT.
         """
         return await joined(self._asked())
 

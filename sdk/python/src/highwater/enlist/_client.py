@@ -29,7 +29,8 @@ class EnlistedTransaction(BaseEnlisted[Transaction]):
         Returns when the gateway has found its receipt and read a position behind it.
 
         Errors: `TransactionLostError` if a failover discarded it before; `UnavailableError` if no
-        gateway answers within the client's `total_timeout`; ask again then.
+        gateway answers within the client's `total_timeout`; ask again then. Its outcome is
+        `applied`, because the server has answered COMMIT.
         """
         return joined(self._asked(), cancel=cancel)
 

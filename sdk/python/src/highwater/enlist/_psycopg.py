@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import inspect
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .._core.errors import usage_error
+from .._core.errors import HighwaterError, unknown_outcome, usage_error
 from .._core.ids import new_transaction_id
+from ._outcomes import is_of_transaction
 from ._statements import (
     COMMIT,
     EARLY,
     NOTHING_WRITTEN,
     RECEIPT,
-    aborted,
     boundary_of,
     is_failed,
     is_refusal,
@@ -168,7 +168,9 @@ class EnlistedConnection(Generic[E]):
             self._withdraw(ticket.result())
 
     def _withdraw(self, issued: Issued) -> None:
-        self._start(lambda: self._service.withdraw(issued))
+        # If it does not arrive, the ticket's time ends by itself.
+        with contextlib.suppress(HighwaterError):
+            self._start(lambda: self._service.withdraw(issued))
 
     def _commit(self, opened: _Open, run: Callable[[], Steps[Any]]) -> Steps[PGresult | None]:
         if self._connection._pipeline is not None:
@@ -177,15 +179,12 @@ class EnlistedConnection(Generic[E]):
         try:
             yield Until(opened.ticket)
             issued = opened.ticket.result()
+            self._service.check(issued)
         except Exception:
             self._forget()
             yield from self._roll_back()
             raise
         self._open = None
-        if monotonic() > issued.until_s:
-            self._withdraw(issued)
-            yield from self._roll_back()
-            raise aborted(opened.id, "the ticket's time is over")
         results: list[PGresult] = []
         error = yield from self._send(issued, results)
         if error is not None:
@@ -200,9 +199,27 @@ class EnlistedConnection(Generic[E]):
         transaction = self._make(issued, known)
         self._on_commit(self._connection, transaction)
         if self._service.is_safe:
-            acknowledged = self._start(lambda: self._service.acknowledge(transaction._promised))
-            yield Until(acknowledged)
-            acknowledged.result()
+            try:
+                acknowledged = self._start(lambda: self._service.acknowledge(transaction._promised))
+                yield Until(acknowledged)
+                acknowledged.result()
+            except Exception as error:  # noqa: BLE001 - COMMIT has been answered, whatever it is
+                self._service.check_acknowledged(issued, error)
+
+    def _find(self, issued: Issued) -> Steps[Any]:
+        """Returns the transaction if its COMMIT, which had no answer, took effect.
+
+        Errors: those of the transaction; `outcome_unknown` while the service does not say how it
+        ended.
+        """
+        try:
+            found = self._start(lambda: self._service.committed(issued, is_answered=False))
+            yield Until(found)
+            return found.result()
+        except Exception as error:
+            if is_of_transaction(error):
+                raise
+            raise unknown_outcome(issued.id, error) from error
 
     def _send(self, issued: Issued, results: list[PGresult]) -> Steps[Exception | None]:
         """Sends all three in one write. Returns the first error, and adds the results before it."""
@@ -242,9 +259,8 @@ class EnlistedConnection(Generic[E]):
         self, issued: Issued, error: Exception, *, is_commit_sent: bool, run: Callable[[], Steps[Any]]
     ) -> Steps[PGresult | None]:
         if not is_refusal(error):
-            known = self._start(lambda: self._service.committed(issued, is_answered=False))
-            yield Until(known)
-            yield from self._committed(issued, known.result())
+            known = yield from self._find(issued)
+            yield from self._committed(issued, known)
             return None
         self._withdraw(issued)
         if is_failed(error):

@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 
 from .._async import wait_durable
 from .._client import BaseClient
-from .._core.errors import DurabilityTimeoutError, HighwaterError, answer_error, closed_error
+from .._core.errors import HighwaterError, answer_error, closed_error
 from .._core.reading import read_tickets_response, read_transaction_response
 from .._core.requests import ExecutionOptions, encode
 from .._core.service import Call, CallOptions
@@ -23,7 +23,8 @@ from .._core.wire_types import Ticket, TicketEnd, TicketRequest
 from .._drivers import Outcome, drive_async
 from .._options import AckFields
 from .._transaction import BaseTransaction
-from ._statements import lost
+from ._outcomes import is_of_transaction, with_outcome
+from ._statements import aborted, lost
 
 T = TypeVar("T", bound=BaseTransaction)
 R = TypeVar("R")
@@ -106,7 +107,10 @@ class _Requests:
         except BaseException as error:
             for _, answer in taken:
                 if not answer.done():
-                    answer.set_exception(error if isinstance(error, Exception) else closed_error())
+                    # A connection that was closed meanwhile raises an error of its own.
+                    is_over = not isinstance(error, HighwaterError) and hw._is_closed
+                    is_own = isinstance(error, Exception) and not is_over
+                    answer.set_exception(error if is_own else closed_error())
             if not isinstance(error, Exception):
                 raise
             return
@@ -139,13 +143,17 @@ class TicketService(Generic[T]):
         return self._options.get("ack") == "durable"
 
     async def issue(self, transaction_id: str) -> Issued:
+        """Errors: those of the service. Without a ticket nothing is committed."""
         request: TicketRequest = {"id": transaction_id, "level": self.level}
         if (metadata := self._options.get("metadata")) is not None:
             request["metadata"] = dict(metadata)
         if (max_delay := self._options.get("max_delay")) is not None:
             request["maxDelayMs"] = round(max_delay * 1_000)
         asked_s = monotonic()
-        ticket = cast("Ticket", await self._tickets.ask(request))
+        try:
+            ticket = cast("Ticket", await self._tickets.ask(request))
+        except HighwaterError as error:
+            raise with_outcome(error, transaction_id, "not_applied") from error
         return Issued(
             id=ticket["id"],
             tag=ticket["tag"],
@@ -154,6 +162,13 @@ class TicketService(Generic[T]):
             ticket=ticket["ticket"],
             until_s=asked_s + ticket["lifeMs"] / 1_000,
         )
+
+    def check(self, issued: Issued) -> None:
+        """Errors: why nothing may be committed with the ticket any more."""
+        if self.hw._is_closed:
+            raise closed_error()
+        if monotonic() > issued.until_s:
+            raise aborted(issued.id, "the ticket's time is over")
 
     async def withdraw(self, issued: Issued) -> None:
         """It will never commit. If this does not arrive, the ticket's time ends by itself."""
@@ -182,27 +197,39 @@ class TicketService(Generic[T]):
             await asyncio.sleep(_AGAIN_S)
 
     async def promised(self, issued: Issued) -> T:
-        """Returns the transaction of a COMMIT that the server has answered."""
+        """Returns the transaction of a COMMIT that the server has answered.
+
+        Errors: those of the transaction; otherwise the last failure to ask, with the outcome
+        `applied`.
+        """
         try:
             return await self.committed(issued, is_answered=True)
         except HighwaterError as error:
             if error.code in {"transaction_lost", "transaction_aborted"}:
                 # Without a receipt in the current history it is lost.
                 raise lost(issued.id, self.level, error) from error
-            raise
+            if is_of_transaction(error):
+                raise
+            raise with_outcome(error, issued.id, "applied") from error
+        except asyncio.CancelledError as error:
+            # Nothing cancels it but the end of the client's loop.
+            raise with_outcome(closed_error(), issued.id, "applied") from error
 
     async def acknowledge(self, transaction: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        """Waits as `ack="durable"` says.
-
-        Errors: those of `durable()`; `DurabilityTimeoutError`, unless `on_timeout` is `pending`.
-        """
+        """Waits as `ack="durable"` says. Errors: those of `durable()`."""
         committed = await transaction()
         hw, entries = self.hw, [committed.entry]
-        try:
-            await wait_durable(hw._host, hw._watcher, entries, level=self.level, timeout=self._options.get("max_wait"))
-        except DurabilityTimeoutError:
-            if self._options.get("on_timeout") != "pending":
-                raise
+        await wait_durable(hw._host, hw._watcher, entries, level=self.level, timeout=self._options.get("max_wait"))
+
+    def check_acknowledged(self, issued: Issued, error: Exception) -> None:
+        """Raises the error of `acknowledge`, unless `on_timeout` is `pending` and nothing is known.
+
+        The server has answered COMMIT, so the outcome of a failure to wait is `applied`.
+        """
+        if is_of_transaction(error):
+            raise error
+        if self._options.get("on_timeout") != "pending":
+            raise with_outcome(error, issued.id, "applied")
 
 
 def _end(issued: Issued, ended: Literal["commit", "rollback"]) -> TicketEnd:

@@ -14,10 +14,11 @@ from typing import Any, Generic, TypeVar
 
 from .._async import joined
 from .._background import Host, ThreadHost
-from .._core.errors import TransactionLostError, closed_error
+from .._core.errors import HighwaterError, TransactionLostError, closed_error
 from .._core.wire import Position, Verdict
 from .._promise import Listener, News
 from .._transaction import BaseTransaction
+from ._outcomes import with_outcome
 from ._tickets import Issued, TicketService
 
 R = TypeVar("R")
@@ -39,13 +40,20 @@ def starter(hw: Any) -> Start:
         if not task.cancelled():
             task.exception()
 
+    async def until_closed(work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        try:
+            return await work()
+        except asyncio.CancelledError as error:
+            # Nothing cancels it but the end of the loop.
+            raise closed_error() from error
+
     def start(work: Callable[[], Coroutine[Any, Any, R]]) -> Work[R]:
         if hw._is_closed:
             raise closed_error()
         if isinstance(host, ThreadHost):
-            return host.run(work)
+            return host.run(lambda: until_closed(work))
         host.prepare()
-        task = asyncio.get_running_loop().create_task(work())
+        task = asyncio.get_running_loop().create_task(until_closed(work))
         tasks.add(task)
         task.add_done_callback(end)
         return task
@@ -59,7 +67,13 @@ class BaseEnlisted(Generic[T]):
         self._issued = issued
         self._start = start
         self._lock = threading.Lock()
-        self._work: Work[T] = start(lambda: _value(known) if known else service.promised(issued))
+        self._work: Work[T]
+        try:
+            self._work = self._ask(lambda: _value(known) if known else service.promised(issued))
+        except HighwaterError as error:
+            # The server has answered COMMIT, so COMMIT returns, and `promise` raises this.
+            self._work = concurrent.futures.Future()
+            self._work.set_exception(error)
 
     @property
     def id(self) -> str:
@@ -70,9 +84,16 @@ class BaseEnlisted(Generic[T]):
         """Asks again after a failure that says nothing about the transaction."""
         with self._lock:
             work = self._work
-            if work.done() and not work.cancelled() and _is_open(work.exception()):
-                self._work = self._start(lambda: self._service.promised(self._issued))
+            if work.done() and (work.cancelled() or _is_open(work.exception())):
+                self._work = self._ask(lambda: self._service.promised(self._issued))
             return self._work
+
+    def _ask(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Work[T]:
+        """Errors: `client_closed`."""
+        try:
+            return self._start(work)
+        except HighwaterError as error:
+            raise with_outcome(error, self.id, "applied") from error
 
     async def _promised(self) -> T:
         """On the client's event loop."""
