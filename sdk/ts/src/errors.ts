@@ -265,8 +265,8 @@ export function answerError(status: number, body: unknown, retryAfterMs: number 
   return failure(code, message, { status, retryAfterMs });
 }
 
-export function closedError(): HighwaterError {
-  return failure("client_closed", "the client is closed");
+export function closedError(details?: Partial<ErrorDetails>): HighwaterError {
+  return failure("client_closed", "the client is closed", details);
 }
 
 export function refusedError({ token, error: { code, detail } }: RefusedToken): TokenRefusedError {

@@ -8,7 +8,15 @@ import {
   type Wait,
   type Waiter,
 } from "./pending-set.ts";
-import { abortError, closedError, failure, HighwaterError, refusedError, stateError } from "./errors.ts";
+import {
+  abortError,
+  closedError,
+  type ErrorDetails,
+  failure,
+  HighwaterError,
+  refusedError,
+  stateError,
+} from "./errors.ts";
 import { type Exposure, type Subscriber } from "./live.ts";
 import { type ObservedEvent } from "./observer.ts";
 import { type Shared } from "./shared.ts";
@@ -49,8 +57,8 @@ export class Watcher {
   readonly pendingSet = new PendingSet();
   readonly #stream: DurabilityStream;
   readonly #questions = new Set<Question>();
-  /** Functions that end the waits that are under way. */
-  readonly #closers = new Set<(error: Error) => void>();
+  /** Functions that end the waits that are under way; without an error, as the client is closed. */
+  readonly #closers = new Set<(error?: Error) => void>();
   #cancelAsk: (() => void) | undefined;
   #cancelRecheck: (() => void) | undefined;
   /** One item per subscription. */
@@ -156,9 +164,18 @@ export class Watcher {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) throw abortError(signal.reason, "applied", id);
       const verdicts: TokenVerdict[] = [];
+      const pending = (): PendingPromise[] => entries.filter((entry) => !this.pendingSet.known(entry, level));
+      const about = (): Partial<ErrorDetails> => {
+        return { outcome: "applied", transactionId: id, token: pending()[0]?.token, state: "pending", level };
+      };
+      // The end of the client says nothing about what has committed.
+      const close = (error: Error = closedError(about())): void => {
+        end(error);
+      };
+      if (this.#service.isClosed && pending().length > 0) throw closedError(about());
       let ends: (() => void)[] = [];
       const end = (error?: Error): void => {
-        this.#closers.delete(end);
+        this.#closers.delete(close);
         for (const each of ends) each();
         if (error) reject(error);
         else resolve(verdicts);
@@ -170,13 +187,11 @@ export class Watcher {
           else if (verdicts.push(settlement as TokenVerdict) === entries.length) end();
         }),
       );
-      this.#closers.add(end);
+      this.#closers.add(close);
       const onEnd = (isAborted: boolean): void => {
         if (!isAborted) this.#shared.observe({ type: "timeout", id, level, waitedMs: timeoutMs });
-        const pending = entries.filter((entry) => !this.pendingSet.known(entry, level));
-        const message = `${pending.length} pending at ${level}, committed and not lost: wait again`;
-        const about = { transactionId: id, token: pending[0]?.token, state: "pending", level } as const;
-        const late = failure("durability_timeout", message, about);
+        const message = `${pending().length} pending at ${level}, committed and not lost: wait again`;
+        const late = failure("durability_timeout", message, about());
         end(isAborted ? abortError(signal?.reason, "applied", id) : late);
       };
       ends.push(startTimer(timeoutMs, onEnd, signal));
@@ -198,13 +213,13 @@ export class Watcher {
   /** Ends every wait with `client_closed`, every question, and the stream. */
   async close(): Promise<void> {
     this.#subscribers.clear();
-    this.#endWaits(closedError());
+    this.#endWaits();
     for (const question of this.#questions) question.abort.abort();
     this.#cancelTimers();
     await this.#stream.close();
   }
 
-  #endWaits(error: Error): void {
+  #endWaits(error?: Error): void {
     for (const end of this.#closers) end(error);
   }
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from ._background import Host
-from ._core.errors import HighwaterError, closed_error, fresh
+from ._core.errors import HighwaterError, fresh
 from ._core.pending_set import PendingPromise, Settlement
 from ._core.stores import EndedPart, is_loss
 from ._core.wire import Verdict
@@ -74,7 +74,7 @@ class Waiting:
                     self.error = watcher.error_of(entry, known)
                     break
             if self.error is None and missing and watcher.is_closed:
-                self.error = closed_error()
+                self.error = watcher.closed(tuple(entries), self._level)
             if self.error is not None or not missing:
                 self.is_done = True
                 return False
@@ -111,6 +111,10 @@ class Waiting:
         if self.error is not None:
             raise self.error
         return self.verdicts
+
+    def close(self) -> None:
+        """Ends the wait because the client is closed."""
+        self.end(self._watcher.closed(self._entries, self._level))
 
     def end(self, error: HighwaterError | None = None) -> None:
         """Gives up the open waits, with the error if there is one. Does nothing the second time."""

@@ -11,12 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from ._background import LOG, Host
-from ._core.errors import HighwaterError, closed_error, durability_timeout, fresh, refused_error, verdict_error
+from ._core.errors import (
+    HighwaterError,
+    closed_error,
+    closed_wait,
+    durability_timeout,
+    fresh,
+    refused_error,
+    verdict_error,
+)
 from ._core.observer import ObservedEvent, Observer, notify
 from ._core.pending_set import Moment, PendingPromise, PendingSet, Settled, Wait, Waiter
 from ._core.runtime import Runtime
@@ -75,6 +83,16 @@ class Closable(Protocol):
     """A wait that `close` ends."""
 
     def end(self, error: HighwaterError) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _About(TypedDict):
+    """What the error of a wait says about the transaction; of several, about one that is pending."""
+
+    token: str
+    transaction_id: str | None
+    metadata: Mapping[str, str] | None
 
 
 @dataclass(eq=False, slots=True)
@@ -161,19 +179,24 @@ class Watcher:
         self, entries: Sequence[PendingPromise], level: str, *, timeout: float, pending: int
     ) -> HighwaterError:
         """Makes the error of a wait that timed out."""
-        only = entries[0] if len(entries) == 1 else None
-        first = next((each for each in entries if self.known(each, level) is None), entries[0])
-        error = durability_timeout(
-            level,
-            pending=pending,
-            token=first.token,
-            transaction_id=None if only is None else only.id,
-            metadata=None if only is None else only.metadata,
-        )
+        error = durability_timeout(level, pending=pending, **self._about(entries, level))
         if self._deps.observer is not None:
             event = ObservedEvent(type="timeout", id=error.transaction_id, level=level, waited=timeout)
             notify(self._deps.observer, event)
         return error
+
+    def closed(self, entries: Sequence[PendingPromise], level: str) -> HighwaterError:
+        """Makes the error of a wait that the end of the client ended."""
+        return closed_wait(level, **self._about(entries, level))
+
+    def _about(self, entries: Sequence[PendingPromise], level: str) -> _About:
+        only = entries[0] if len(entries) == 1 else None
+        first = next((each for each in entries if self.known(each, level) is None), entries[0])
+        return {
+            "token": first.token,
+            "transaction_id": None if only is None else only.id,
+            "metadata": None if only is None else only.metadata,
+        }
 
     def watch(self, entry: PendingPromise, level: str, waiter: Waiter) -> None:
         """Calls the waiter once, when the entry is settled at the level.
@@ -215,7 +238,9 @@ class Watcher:
         with self.lock:
             self.is_closed = True
             self._subscribers.clear()
-        self._end_waits(closed_error())
+            waits = list(self.waits)
+        for wait in waits:
+            wait.close()
 
     def _end_waits(self, error: HighwaterError) -> None:
         with self.lock:

@@ -97,7 +97,7 @@ export class Scope {
       if (cause.outcome !== "not_applied") this.#isUnknown = true;
     }
     if (cause.evidence) this.add(cause.evidence.token);
-    else if (cause.code === "durability_timeout" && cause.token !== undefined) this.add(cause.token);
+    else if (cause.outcome === "applied" && cause.token !== undefined) this.add(cause.token);
     else if (cause instanceof StatementError && OF_DATA.test(cause.code))
       this.#isUnknown ||= !NOT_OF_DATA.test(cause.sqlstate ?? "XX");
   }

@@ -377,8 +377,30 @@ def bad_answer(message: str, cause: BaseException | None = None) -> NoAnswerErro
 
 
 def closed_error() -> NoAnswerError:
+    """Makes the error of a call that was not sent."""
     return NoAnswerError(
         "the client is closed; create a new one", code="client_closed", outcome="not_applied", retry="never"
+    )
+
+
+def closed_wait(
+    level: str,
+    *,
+    token: str,
+    transaction_id: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> NoAnswerError:
+    """Makes the error of a wait that `close` ended: what it was for has committed."""
+    return NoAnswerError(
+        "the client is closed; another one can wait for the token",
+        code="client_closed",
+        outcome="applied",
+        retry="never",
+        level=level,
+        transaction_id=transaction_id,
+        token=token,
+        state="pending",
+        metadata=metadata,
     )
 
 
