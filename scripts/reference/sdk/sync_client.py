@@ -55,7 +55,7 @@ OF_CLIENT = {
         return self
 
 ''': "",
-    "        self._turns = Turns()\n": "        self._turns = Turns()\n        self._cancel = cancel\n",
+    "        self._turns = Turns(self.id)\n": "        self._turns = Turns(self.id)\n        self._cancel = cancel\n",
     "        async with self._turns.take(self._seconds(": (
         "        cancel = cancel or self._cancel\n        async with self._turns.take(self._seconds("
     ),

@@ -15,10 +15,10 @@ from typing import Any, Generic, Self, TypeVar
 from ._background import Host, LoopHost
 from ._client import BaseClient
 from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
-from ._core.errors import NoAnswerError, closed_error
+from ._core.errors import NoAnswerError, closed_error, unknown_outcome
 from ._core.pending_set import PendingPromise
 from ._core.wire import Verdict
-from ._drivers import Outcome, Visit, drive_async
+from ._drivers import Outcome, Visit, drive_async, explain
 from ._interactive import no_turn
 from ._options import DURABLE_TIMEOUT
 from ._promise import BasePromise
@@ -85,7 +85,8 @@ async def together(calls: Collection[Callable[[], Coroutine[Any, Any, R]]]) -> l
 class Turns:
     """Makes the calls of one transaction run one after another."""
 
-    def __init__(self) -> None:
+    def __init__(self, transaction_id: str) -> None:
+        self._id = transaction_id
         self._lock = asyncio.Lock()
         self._commits = 0
 
@@ -104,6 +105,10 @@ class Turns:
                     await self._lock.acquire()
             except TimeoutError as error:
                 raise no_turn(error, is_committing=is_committing) from error
+            except asyncio.CancelledError as error:
+                if is_committing:
+                    explain(error, unknown_outcome(self._id))
+                raise
             try:
                 yield max(0.0, deadline - time.monotonic())
             finally:

@@ -5,27 +5,52 @@ The drivers also know whether a commit was sent, and whether `close` must wait f
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from typing import TypeVar
 
 from ._core.effects import AwaitDurable, CallBody, Effect, Send, Steps
-from ._core.errors import unknown_outcome
+from ._core.errors import HighwaterError, unknown_outcome
+from ._promise import BasePromise
 
 T = TypeVar("T")
+
+
+def explain(error: BaseException, cause: HighwaterError) -> None:
+    """Notes on a cancellation or an interrupt what has become of the transaction.
+
+    The exception itself passes unchanged, and so do all others.
+    """
+    if isinstance(error, Exception) and not isinstance(error, CancelledError):
+        return
+    error.add_note(f"highwater: {cause.message}")
+    if error.__cause__ is None:
+        error.__cause__ = cause
+
+
+@contextmanager
+def explained(committed: BasePromise) -> Iterator[None]:
+    """Notes on a cancellation or an interrupt in the block that the transaction has committed."""
+    try:
+        yield
+    except BaseException as error:
+        explain(error, committed.still_pending())
+        raise
 
 
 class Outcome:
     """Notes on a cancellation or an interrupt that the commit in progress may be applied.
 
-    The exception itself passes unchanged.
+    After its answer it notes that the transaction has committed.
     """
 
-    __slots__ = ("_id", "_is_sent")
+    __slots__ = ("_committed", "_id", "_is_sent")
 
     def __init__(self, transaction_id: str | None = None) -> None:
         self._id = transaction_id
         self._is_sent = False
+        self._committed: BasePromise | None = None
 
     def begins(self, effect: Effect) -> None:
         """Records the effect that is performed next."""
@@ -33,19 +58,16 @@ class Outcome:
             case Send():
                 self._is_sent = self._is_sent or effect.url.endswith(("/v1/transactions", "/commit"))
             case CallBody(transaction):
-                self._id, self._is_sent = transaction.id, False
-            case AwaitDurable():
-                self._is_sent = False
+                self._id, self._is_sent, self._committed = transaction.id, False, None
+            case AwaitDurable(committed):
+                self._committed = committed
 
     def failed(self, error: BaseException) -> None:
         """Records what performing it raised."""
-        is_ended = not isinstance(error, Exception) or isinstance(error, CancelledError)
-        if self._id is None or not self._is_sent or not is_ended:
-            return
-        unknown = unknown_outcome(self._id)
-        error.add_note(f"highwater: {unknown.message}")
-        if error.__cause__ is None:
-            error.__cause__ = unknown
+        if self._committed is not None:
+            explain(error, self._committed.still_pending())
+        elif self._id is not None and self._is_sent:
+            explain(error, unknown_outcome(self._id))
 
 
 def drive(steps: Steps[T], perform: Callable[[Effect], object], outcome: Outcome) -> T:

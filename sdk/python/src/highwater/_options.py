@@ -210,7 +210,7 @@ class Cancellation:
     Pass it to the calls as `cancel`, then call `cancel()`: each of them raises
     `concurrent.futures.CancelledError`. Cancelling a wait changes nothing. A cancelled commit may
     still be applied: the cause of the error is then an `UnknownOutcomeError` with the id to look
-    up.
+    up. Once it has committed, the cause is a `DurabilityTimeoutError` with the token.
 
     Example:
         cancellation = Cancellation()

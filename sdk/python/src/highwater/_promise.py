@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ._background import Host
+from ._core.errors import HighwaterError, durability_timeout
 from ._core.pending_set import PendingPromise, Settlement
 from ._core.wire import Position, Verdict
 from ._watcher import Watcher
@@ -80,6 +81,13 @@ class BasePromise:
         """
         self.level: str = level
         """Default level of `durable` and `on_lost`."""
+
+    def still_pending(self) -> HighwaterError:
+        """Internal: the cause of a cancelled wait for what was committed."""
+        entry = self.entry
+        return durability_timeout(
+            self.level, pending=1, token=entry.token, transaction_id=entry.id, metadata=entry.metadata
+        )
 
     @property
     def id(self) -> str:

@@ -16,10 +16,10 @@ from typing import Any, Generic, Self, TypeVar
 from ._background import ThreadHost, abandoned
 from ._client import BaseClient
 from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Send, Sleep, Steps
-from ._core.errors import NoAnswerError, closed_error
+from ._core.errors import NoAnswerError, closed_error, unknown_outcome
 from ._core.pending_set import PendingPromise
 from ._core.wire import Verdict
-from ._drivers import Outcome, Visit, drive
+from ._drivers import Outcome, Visit, drive, explain
 from ._interactive import no_turn
 from ._lanes import Lanes
 from ._options import DURABLE_TIMEOUT, Cancellation
@@ -103,7 +103,8 @@ class Caller:
 class Turns:
     """Makes the calls of one transaction run one after another."""
 
-    def __init__(self) -> None:
+    def __init__(self, transaction_id: str) -> None:
+        self._id = transaction_id
         self._changed = threading.Condition()
         self._is_taken = False
         self._commits = 0
@@ -139,6 +140,10 @@ class Turns:
                 if self._is_taken:
                     raise no_turn(is_committing=is_committing)
                 self._is_taken = True
+        except BaseException as error:
+            if is_committing:
+                explain(error, unknown_outcome(self._id))
+            raise
         finally:
             if off is not None:
                 off()

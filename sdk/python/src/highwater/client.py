@@ -16,7 +16,7 @@ from ._core.pending_set import PendingPromise
 from ._core.requests import AckOptions
 from ._core.sql import StatementInput
 from ._core.wire import Position, RefusedToken, TransactionResponse, TransactionStatus, Verdict
-from ._drivers import Outcome
+from ._drivers import Outcome, explained
 from ._interactive import BaseInteractive
 from ._options import BeginOptions, Cancellation, CommitOptions, TransactionOptions, TransactOptions, ack_of
 from ._promise import BasePromise
@@ -146,7 +146,8 @@ class Highwater(SyncCalls[DurabilityPromise, Transaction]):
         `UnknownOutcomeError` if the outcome was not known in time; look up its `transaction_id`.
         `TransactionAbortedError` or `TransactionLostError` if the given `id` was already settled
         that way. If the call is cancelled, the transaction may still be applied: the cause of the
-        `CancelledError` is then an `UnknownOutcomeError`.
+        `CancelledError` is then an `UnknownOutcomeError`. With `ack="durable"` and after the commit
+        it is a `DurabilityTimeoutError`, which has the token.
 
         Example:
             tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"), ack="durable", timeout=10)
@@ -177,7 +178,8 @@ class Highwater(SyncCalls[DurabilityPromise, Transaction]):
         """Waits as `ack` says: the service may have stopped waiting before."""
         wait_ms = ack.wait_ms((until - monotonic()) * 1_000)
         if wait_ms is not None:
-            transaction.durable(timeout=max(0.0, wait_ms / 1_000), cancel=cancel)
+            with explained(transaction):
+                transaction.durable(timeout=max(0.0, wait_ms / 1_000), cancel=cancel)
         return transaction
 
     def begin(self, *, cancel: Cancellation | None = None, **options: Unpack[BeginOptions]) -> InteractiveTransaction:
@@ -221,7 +223,7 @@ class Highwater(SyncCalls[DurabilityPromise, Transaction]):
         returns when the transaction is durable, and a loss before that also causes another run.
         Otherwise a loss raises `TransactionLostError`, because the service may bring the
         transaction back. If the call is cancelled, an open transaction is rolled back; a commit in
-        progress may still take effect.
+        progress may still take effect, as the cause of the error then says.
 
         Args:
             body: Function that receives the open transaction. This call returns its return value.
@@ -342,7 +344,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
     ) -> None:
         super().__init__(core, client._decode)
         self._client = client
-        self._turns = Turns()
+        self._turns = Turns(self.id)
         self._cancel = cancel
         client._opened(self)
 
@@ -395,7 +397,8 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         client finds out the outcome; it never commits twice or under another id. `exposure_limit`
         leaves the transaction open: commit again, or roll back. On a committed transaction this
         returns the same result again, and waits for it as `ack` says. A cancelled call may have
-        committed: the cause of the error is then an `UnknownOutcomeError`.
+        committed: the cause of the error is then an `UnknownOutcomeError`, or, once the commit was
+        answered, a `DurabilityTimeoutError`.
 
         Args:
             statements: Statements to run before the commit. The committed transaction has their

@@ -85,6 +85,26 @@ async def commit(scene: Scene) -> Call:
     return cast("Call", (await scene.opened()).commit)
 
 
+async def safe_transaction(scene: Scene) -> Call:
+    scene.hangs = False
+    return lambda **options: scene.hw.transaction(STATEMENT, ack="durable", **options)
+
+
+async def safe_commit(scene: Scene) -> Call:
+    tx = await scene.opened()
+    scene.hangs = False
+    return lambda **options: tx.commit(ack="durable", **options)
+
+
+async def safe_transact(scene: Scene) -> Call:
+    scene.hangs = False
+
+    async def body(tx: Any) -> None:
+        await tx.query(STATEMENT)
+
+    return lambda **options: scene.hw.transact(body, ack="durable", **options)
+
+
 async def rollback(scene: Scene) -> Call:
     return cast("Call", (await scene.opened()).rollback)
 
@@ -151,6 +171,8 @@ class Row:
     """The sync client finishes a rollback, for what was cancelled is to leave nothing open."""
     may_be_applied: bool = False
     """The cause of a cancelled call's error is then an unknown outcome, with the transaction's id."""
+    has_committed: bool = False
+    """The cause of a cancelled call's error then says so, with the transaction's id and token."""
 
 
 ROWS = {
@@ -163,6 +185,11 @@ ROWS = {
     "status": Row(status, UnavailableError),
     "verdicts": Row(verdicts, UnavailableError),
     "resume": Row(resume, UnavailableError),
+    "safe transaction": Row(
+        safe_transaction, DurabilityTimeoutError, promises=1, patience_s=SENT_S, has_committed=True
+    ),
+    "safe commit": Row(safe_commit, DurabilityTimeoutError, promises=1, patience_s=SENT_S, has_committed=True),
+    "safe transact": Row(safe_transact, DurabilityTimeoutError, promises=1, patience_s=SENT_S, has_committed=True),
     "durable": Row(durable, DurabilityTimeoutError, promises=1),
     "after durable": Row(after_durable, DurabilityTimeoutError, promises=1),
     "durable of an interactive one": Row(interactive_durable, DurabilityTimeoutError, promises=1),
@@ -252,6 +279,12 @@ async def test_a_call_that_is_cancelled_leaves_nothing_and_can_be_made_again(wor
         assert isinstance(cause, UnknownOutcomeError)
         ids = {*(each["id"] for each in scene.fake.transactions), *(each.id for each in scene.fake.calls)}
         assert ids == {cause.transaction_id}
+    elif row.has_committed:
+        assert isinstance(cause, DurabilityTimeoutError)
+        ids = {*(each["id"] for each in scene.fake.transactions), *(each.id for each in scene.fake.calls)}
+        assert ids == {cause.transaction_id}
+        assert (cause.outcome, cause.state) == ("applied", "pending")
+        assert scene.hw.promise(cause.token).id == cause.transaction_id
     else:
         assert cause is None
     await scene.fake.until(lambda: scene.fake.held == 0)
@@ -343,6 +376,49 @@ async def test_a_call_behind_a_commit_without_an_answer_does_not_say_that_nothin
         await tx.commit()
     assert (ended.value.code, ended.value.outcome) == ("transaction_ended", "unknown")
     assert (ended.value.retry, ended.value.transaction_id) == ("resolve_outcome", tx.id)
+
+
+async def test_a_call_that_is_cancelled_behind_a_commit_says_that_it_may_be_applied(world: World) -> None:
+    scene = await scene_of(world)
+    released = asyncio.Event()
+
+    async def slowly(call: Any, number: int) -> None:
+        if number > 1:
+            await released.wait()
+
+    scene.fake.on_interactive = slowly
+    tx = await scene.opened()
+    committing = asyncio.ensure_future(tx.commit())
+    await scene.fake.until(lambda: len(scene.fake.calls) == 2)
+    for call in (tx.commit, lambda **options: tx.query(STATEMENT, **options)):
+        running, cancel = start(world, call)
+        await asyncio.sleep(0.02)
+        await cancel()
+        with pytest.raises(CANCELLED) as caught:
+            await running
+        cause = caught.value.__cause__
+        assert isinstance(cause, UnknownOutcomeError)
+        assert cause.transaction_id == tx.id
+    released.set()
+    assert (await committing).state == "committed"
+
+
+async def test_a_wait_that_close_ends_says_that_the_transaction_is_applied(world: World) -> None:
+    scene = await scene_of(world)
+    safe = [await make(scene) for make in (safe_transaction, safe_transact)]
+    running = [asyncio.ensure_future(call()) for call in safe]
+    await until(lambda: scene.hw.exposure.count == 2)
+    await scene.hw.close()
+    for each in running:
+        with pytest.raises(NoAnswerError) as closed:
+            await each
+        error = closed.value
+        assert (error.code, error.outcome, error.state) == ("client_closed", "applied", "pending")
+        assert error.token is not None
+        assert error.transaction_id is not None
+    with pytest.raises(NoAnswerError) as unsent:
+        await scene.hw.transaction(STATEMENT)
+    assert (unsent.value.code, unsent.value.outcome) == ("client_closed", "not_applied")
 
 
 async def test_a_close_that_is_cancelled_goes_on_by_itself() -> None:
