@@ -1,5 +1,6 @@
 // Goal: a transaction whose client waits for durability is brought back only if that client was
-// answered that it is durable. Otherwise the client may run it again itself, as the SDKs do.
+// answered that it is durable. Otherwise the client may run it again itself, as the SDKs do. On the
+// PostgreSQL wire, a client that was not answered may do so, too.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochId, readOrder, type TxnId } from "@highwater/protocol";
@@ -10,7 +11,7 @@ type Contents = NonNullable<LostWrite["contents"]>;
 
 const DIGEST = "0".repeat(64);
 
-function lost(contents: Pick<Contents, "ack" | "level">, more: Partial<LostWrite>): LostWrite {
+function lost(contents: Partial<Contents>, more: Partial<LostWrite>): LostWrite {
   return {
     id: "01980f3e-6d2a-7c44-9b1d-3f6a2c8e5d70" as TxnId,
     owner: 0n,
@@ -43,7 +44,13 @@ for (const [what, contents, more] of [
     assert.deepEqual(hopeless(lost(contents, more), "lost"), UNANSWERED);
   });
 
+for (const answered of ["no", "unknown"] as const)
+  test(`a client of the wire whose answer was held (${answered}) may run it again itself`, () => {
+    assert.deepEqual(hopeless(lost({ form: "wire" }, { answered }), "lost"), UNANSWERED);
+  });
+
 test("what was answered as durable, or at its commit, can be brought back", () => {
   assert.equal(hopeless(lost(SAFE, { brokenAt: new Set(["region"]) }), "lost"), null);
   assert.equal(hopeless(lost({}, { answered: "no" }), "lost"), null);
+  assert.equal(hopeless(lost({ form: "wire" }, {}), "lost"), null);
 });

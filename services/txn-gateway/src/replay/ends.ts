@@ -73,9 +73,12 @@ export function hopeless(
   if (contents.digest === null || order === null) return unrecoverable("not_known_committed");
   // Its client waits for durability, also behind an answer that it is pending, learns of the loss,
   // and may run it again.
-  const { ack, level } = contents;
+  const { ack, form, level } = contents;
   const wasDurable = answered === "yes" && level !== undefined && brokenAt.has(level);
-  if (ack === "durable" && !wasDurable) return unrecoverable("not_known_committed", "unanswered");
+  // A client of the wire has no verdict to ask for. When its connection ends before the answer, it
+  // runs the transaction again, or sends its id again and learns that it must.
+  const isHeld = form === "wire" && answered !== "yes";
+  if (isHeld || (ack === "durable" && !wasDurable)) return unrecoverable("not_known_committed", "unanswered");
   return null;
 }
 

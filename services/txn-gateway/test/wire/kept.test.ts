@@ -19,7 +19,7 @@ import {
 } from "@highwater/lab-system/testing";
 import type { LostDetails, LostList, ReplayReport } from "@highwater/protocol";
 import { int32, message } from "../../src/wire/frames/build.ts";
-import { bind, describePortal, execute, parse, query, SYNC, WireClient } from "./client.ts";
+import { bind, describePortal, execute, parse, query, ServerAnswer, SYNC, WireClient } from "./client.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const [UUID, INT8] = [2950, 20];
@@ -48,6 +48,7 @@ const int8Bytes = (value: bigint): Buffer => {
 describe("contents of transactions on the PostgreSQL wire", () => {
   let system: System;
   let client: WireClient;
+  let waiting: WireClient;
   /** The lost transactions, and a row that each wrote, by what they are about. */
   const lost = new Map<string, { id: string; row: string }>();
 
@@ -78,7 +79,7 @@ describe("contents of transactions on the PostgreSQL wire", () => {
   }
 
   before(async () => {
-    system = await System.start({ env: KEEPING });
+    system = await System.start({ env: { ...KEEPING, GATEWAY_EXPOSURE_VALUE: "EUR:1" } });
     await createTable(system, EAST);
     await system.cluster.query(EAST, "CREATE TABLE note (id uuid PRIMARY KEY, body text, n int8)");
     await system.cluster.query(EAST, "GRANT ALL ON note TO app");
@@ -141,6 +142,14 @@ describe("contents of transactions on the PostgreSQL wire", () => {
     await on("savepoint", (row) =>
       inBlock("SAVEPOINT a", insert(row), "ROLLBACK TO SAVEPOINT a", insert(row)),
     );
+    // Sent at once: the answer to the first leaves while the second one's is held.
+    const pipelined = ["pipelined 1", "pipelined 2"].flatMap((what) => {
+      const [id, row] = [newId(), randomUUID()];
+      lost.set(what, { id, row });
+      return [`SET highwater.id = '${id}'`, insert(row, what)].map(query);
+    });
+    client.send(...pipelined);
+    for (const _ of pipelined) assert.equal(new ServerAnswer(await client.until("Z")).code, "");
     await client.query("SET search_path = pg_temp, public");
     await on("session: search_path", (row) => [query(insert(row))]);
     await client.query("RESET search_path");
@@ -157,9 +166,24 @@ describe("contents of transactions on the PostgreSQL wire", () => {
       "",
     );
 
+    // A value that does not fit any more at the COMMIT, through a gateway that survives.
+    waiting = await WireClient.open(system.pgUrl(EUROPE));
+    const [id, row] = [newId(), randomUUID()];
+    lost.set("held", { id, row });
+    for (const text of [
+      "SET highwater.ack = 'commit'",
+      "SET highwater.keep = 'on'",
+      `SET highwater.id = '${id}'`,
+      "BEGIN",
+      insert(row),
+      "SET LOCAL highwater.at_risk = '50 EUR'",
+    ])
+      assert.equal((await waiting.query(text)).code, "", text);
+    waiting.send(query("COMMIT"));
+
     await eventually("the tracker of eu-west has the contents", async () => {
       const metrics = await (await fetch(`${system.tracker(EUROPE).url}/metrics`)).text();
-      return /^highwater_contents_transactions 10$/m.test(metrics);
+      return /^highwater_contents_transactions 13$/m.test(metrics);
     });
     await system.killRegion(EAST);
     await system.cluster.promote(WEST);
@@ -198,6 +222,14 @@ describe("contents of transactions on the PostgreSQL wire", () => {
       assert.equal((await details(what)).contents, "not_kept", what);
   });
 
+  it("are left to a client whose error asks it to run its transaction again", async () => {
+    const ended = new ServerAnswer(await waiting.until("E"));
+    assert.deepEqual([ended.code, ended.tags], ["40001", []]);
+    assert.match(ended.error, /run it again under a new id/);
+    const { kept, answered } = await details("held");
+    assert.deepEqual([answered, kept?.ack, kept?.level], ["no", "durable", "region"]);
+  });
+
   it("are brought back, or are unrecoverable with the reason", async () => {
     const { status, body } = await post<ReplayReport>(`${system.gateway(WEST).url}/v1/lost/replay`, {
       dryRun: false,
@@ -208,7 +240,8 @@ describe("contents of transactions on the PostgreSQL wire", () => {
       const found = body.transactions.find(({ id }) => id === lost.get(what)?.id);
       return [found?.outcome ?? "", found?.kind ?? found?.reason ?? ""];
     };
-    for (const what of ["simple", "block", "binary"]) assert.deepEqual(endOf(what), ["replayed", ""], what);
+    for (const what of ["simple", "block", "binary", "pipelined 1", "pipelined 2"])
+      assert.deepEqual(endOf(what), ["replayed", ""], what);
     for (const what of [
       "several_statements",
       "copy",
@@ -221,12 +254,21 @@ describe("contents of transactions on the PostgreSQL wire", () => {
       assert.deepEqual(endOf(what), ["unrecoverable", what]);
     for (const what of ["too large", "off", "a text that commits"])
       assert.deepEqual(endOf(what), ["unrecoverable", "not_kept"], what);
+    assert.deepEqual(endOf("held"), ["unrecoverable", "unanswered"]);
     const rows = await system.cluster.query(WEST, "SELECT id, body, n::text FROM note ORDER BY body");
     const rowOf = (what: string): string | undefined => lost.get(what)?.row;
     assert.deepEqual(rows, [
       { id: rowOf("binary"), body: "binary", n: "9007199254740993" },
       { id: rowOf("block"), body: "block", n: "8" },
       { id: rowOf("simple"), body: "it's", n: null },
+      { id: rowOf("pipelined 1"), body: "pipelined 1", n: null },
+      { id: rowOf("pipelined 2"), body: "pipelined 2", n: null },
     ]);
+    const again = await WireClient.open(system.pgUrl(WEST));
+    await again.query(`SET highwater.id = '${lost.get("simple")?.id ?? ""}'`);
+    const { code, error } = await again.query(insert(randomUUID()));
+    assert.equal(code, "23505");
+    assert.match(error, /was brought back/);
+    again.end();
   });
 });

@@ -76,13 +76,16 @@ export class HoldQueue {
     return gate;
   }
 
-  open(gate: Gate): void {
+  /** Returns the gates that are not in the stream any more. */
+  open(gate: Gate): readonly Gate[] {
     gate.decision = "open";
+    const passed: Gate[] = [];
     let count = 0;
     for (const entry of this.#entries) {
       if (entry instanceof Gate) {
         if (entry.decision !== "open") break;
         if (entry.prefix !== null) this.#write(entry.prefix);
+        passed.push(entry);
       } else {
         this.#heldBytes -= entry.length;
         this.#write(entry);
@@ -90,6 +93,7 @@ export class HoldQueue {
       count++;
     }
     this.#entries = count === this.#entries.length ? [] : this.#entries.slice(count);
+    return passed;
   }
 
   /** What waits behind the gate. */

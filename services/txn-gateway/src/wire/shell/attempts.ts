@@ -56,6 +56,8 @@ export interface SessionOwner {
   readonly primaryEpoch: PrimaryEpoch;
 }
 
+export type UsedOutcome = "committed" | "redone" | "never" | "unknown";
+
 const ID_RANDOM_BYTES = 10;
 /** The tag of an invalid id, even one that PostgreSQL accepts: the server refuses the receipt. */
 const NO_TAG = "";
@@ -108,14 +110,15 @@ export class WireAttempts {
 
   /**
    * The outcome of the transaction that already has a receipt under this id. `never`: it has not
-   * committed and cannot.
+   * committed and cannot. `redone`: the same, and a replay has brought it back.
    */
-  async outcomeOf([id, tag]: ReceiptValues, epoch: EpochId): Promise<"committed" | "never" | "unknown"> {
+  async outcomeOf([id, tag]: ReceiptValues, epoch: EpochId): Promise<UsedOutcome> {
     const settled = await this.#parts.settler.settle({ id: id as TxnId, tag }, epoch, {
       limitMs: OUTCOME_MS,
       whenHeld: "answer_held",
     });
     if (settled?.kind === "committed") return "committed";
+    if (settled?.kind === "lost" && settled.isRedone === true) return "redone";
     return settled?.kind === "aborted" || settled?.kind === "lost" ? "never" : "unknown";
   }
 
@@ -233,6 +236,11 @@ export class WireAttempt implements OwnAttempt {
 
   get isKept(): boolean {
     return this.#state.contents !== null;
+  }
+
+  /** Its contents say what its client waits for, which is not known before its COMMIT. */
+  acknowledge(ack: "commit" | "durable", level: string): void {
+    this.#state.contents?.kept.acknowledge({ ack, level });
   }
 
   /** Resolves when a tracker has its contents, or cannot keep them; null: they are not kept. */

@@ -1,5 +1,6 @@
 // What a session says when it ends early, and when it answers early.
 import { type Report } from "../frames/build.ts";
+import { type UsedOutcome } from "./attempts.ts";
 import { FAILED_OVER } from "./failover.ts";
 
 /** PostgreSQL's own words when a wait for a standby is cancelled. */
@@ -21,11 +22,16 @@ export const REVOKED: Report = {
   detail: "The key or the role of this session is no longer valid.",
 };
 const UNDONE = "this one was rolled back";
-export const USED: Readonly<Record<"committed" | "never" | "unknown", Report>> = {
+export const USED: Readonly<Record<UsedOutcome, Report>> = {
   committed: {
     severity: "ERROR",
     code: "23505",
     message: `an earlier transaction with this highwater.id has committed; ${UNDONE}`,
+  },
+  redone: {
+    severity: "ERROR",
+    code: "23505",
+    message: `an earlier transaction with this highwater.id was lost in a failover and was brought back; ${UNDONE}`,
   },
   never: {
     severity: "ERROR",

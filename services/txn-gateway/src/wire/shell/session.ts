@@ -296,6 +296,7 @@ export class WireSession {
     const isEarly = attempt?.covers(settings.atRisk) === true && settings.ack === "commit";
     const level = settings.level ?? defaultLevel();
     gate.level = level;
+    attempt?.acknowledge(isEarly ? "commit" : "durable", level);
     this.#reads?.holds(gate, level);
     if (isEarly) positions.committed(primaryEpoch);
     const sentMs = this.#lastActiveMs;
@@ -370,7 +371,8 @@ export class WireSession {
     if (this.#isClosed) return;
     gate.prefix = errorResponse(USED[outcome]);
     // In safe mode the answer must not reveal a commit that can still be lost.
-    if (outcome === "committed" && settings.ack === "durable") this.#wait(gate, settings);
+    const hasEffect = outcome === "committed" || outcome === "redone";
+    if (hasEffect && settings.ack === "durable") this.#wait(gate, settings);
     else this.#open(gate);
   }
 
@@ -419,9 +421,8 @@ export class WireSession {
     if (this.#isClosed || gate.decision === "open") return;
     this.#timers.get(gate)?.();
     this.#timers.delete(gate);
-    this.#queue.open(gate);
     // Behind another gate, it is not sent yet.
-    if (this.#queue.isEmpty) (gate.attempt as WireAttempt | null)?.answered("yes");
+    for (const { attempt } of this.#queue.open(gate)) (attempt as WireAttempt | null)?.answered("yes");
     this.#metrics.answered(gate);
     this.#reads?.opened(gate, false);
     if (this.#isServerGone) this.#serverGone();
