@@ -1,6 +1,6 @@
 // A session's model without sockets: the test acts as its client, its server and its gates.
 import { WIRE_STATEMENTS } from "@highwater/store/internals";
-import { int32, message } from "../../src/wire/frames/build.ts";
+import { int32, message, type Report } from "../../src/wire/frames/build.ts";
 import { ClientLeg } from "../../src/wire/model/client-leg.ts";
 import { type Gate, HoldQueue } from "../../src/wire/model/hold-queue.ts";
 import { type OwnAttempt } from "../../src/wire/model/attempt.ts";
@@ -17,12 +17,14 @@ export class ModelSession {
   readonly gates: Gate[] = [];
   /** Gates that wait for the outcome of the id's earlier transaction. */
   readonly explained: { readonly used: ReceiptValues; readonly gate: Gate }[] = [];
+  /** What the session waits for on the read port. */
+  readonly awaited: string[] = [];
   readonly attempts: (OwnAttempt & { readonly isWithdrawn: boolean })[] = [];
   readonly state: SessionState;
   readonly #client: ClientLeg;
   readonly #server: ServerLeg;
 
-  constructor() {
+  constructor(place: { readonly isReader?: boolean; readonly isAtReplica?: boolean } = {}) {
     const outside: Outside = {
       toServer: (bytes) => this.toServer.push(bytes),
       wait: (gate) => {
@@ -34,7 +36,7 @@ export class ModelSession {
       strictestLevel: () => "region",
       attempt: (ran) => this.#attempt(ran),
       admission: () => "now",
-      await: () => undefined,
+      await: (token) => this.awaited.push(token),
       promoted: () => undefined,
       broken: (reason) => {
         throw new Error(reason);
@@ -43,6 +45,7 @@ export class ModelSession {
     this.state = new SessionState(new HoldQueue((bytes) => this.toClient.push(bytes)), {
       outside,
       own: new OwnMessages(WIRE_STATEMENTS),
+      ...place,
     });
     this.state.isStale = false;
     this.state.doubts.read(this.state.settings, this.state.settings, false);
@@ -86,6 +89,13 @@ export class ModelSession {
 
   server(...frames: readonly Buffer[]): void {
     this.#server.push(Buffer.concat(frames));
+    this.#client.resume();
+  }
+
+  /** What it waited for has arrived, or will not: `refusal`. */
+  arrived(refusal: Report | null = null): void {
+    this.state.isAwaiting = false;
+    this.state.refusal = refusal;
     this.#client.resume();
   }
 

@@ -99,6 +99,32 @@ it("a pipeline waits for what it has set before", async () => {
   client.end();
 });
 
+it("a read waits behind a SET of its batch, and the error that it gets undoes the batch", async () => {
+  const client = await away();
+  await wire.cut();
+  const token = await commit("behind");
+  await client.query(`SET highwater.after = '${token}'`);
+  const step = (text: string): Buffer[] => [parse("", text), bind("", ""), execute("")];
+  const read = step("SELECT key FROM kv WHERE key = 'behind'");
+  client.send(...step("SET statement_timeout = 60000"), ...read, SYNC);
+  await client.until("C");
+  assert.equal(await answered(client), WAITS);
+  await cancel(client, wire.system.pgReadUrl(AWAY));
+  assert.equal(new ServerAnswer(await client.until("Z")).code, "57014");
+  assert.deepEqual((await client.extended("SHOW statement_timeout")).rows, [["0"]]);
+  client.send(...step("SET statement_timeout = 60000"), ...read, SYNC);
+  await client.until("C");
+  assert.equal(await answered(client), WAITS);
+  await wire.heal();
+  assert.deepEqual(new ServerAnswer(await client.until("Z")).rows, [["behind"]]);
+  // A client of the extended protocol alone can take the setting back.
+  await client.query("SET highwater.after = 'hw2_nonsense'");
+  assert.equal((await client.extended("SELECT 1")).code, "22023");
+  assert.equal((await client.extended("RESET highwater.after")).code, "");
+  assert.deepEqual((await client.extended("SELECT 1")).rows, [["1"]]);
+  client.end();
+});
+
 it("a wait ends at max_wait and by a cancel, with 57014, and the next read waits again", async () => {
   const client = await away();
   await wire.cut();

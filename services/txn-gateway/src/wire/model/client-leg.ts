@@ -6,6 +6,7 @@ import {
   bind,
   closeStatement,
   describePortal,
+  errorResponse,
   execute,
   message,
   PARSE_TAIL,
@@ -18,6 +19,7 @@ import { CommitSteps } from "./commit-steps.ts";
 import { CLIENT, type Expected, QUIET } from "./expected.ts";
 import { Names } from "./names.ts";
 import { Questions } from "./questions.ts";
+import { ReadStops } from "./read-stops.ts";
 import { type Ran } from "./recorder.ts";
 import { Run } from "./run.ts";
 import { type Admission, type Failure, type SessionState } from "./state.ts";
@@ -60,6 +62,7 @@ export class ClientLeg implements FrameSink {
   readonly #run: Run;
   readonly #commitSteps: CommitSteps;
   readonly #questions: Questions;
+  readonly #readStops: ReadStops;
   readonly #names = new Names();
   #batch = Batch.closed();
   /**
@@ -87,6 +90,7 @@ export class ClientLeg implements FrameSink {
     });
     this.#commitSteps = new CommitSteps(state);
     this.#questions = new Questions(state);
+    this.#readStops = new ReadStops(state);
   }
 
   push(chunk: Buffer): void {
@@ -174,32 +178,23 @@ export class ClientLeg implements FrameSink {
     return !this.#batch.isOpen && UNIT_TYPES.has(type);
   }
 
-  /**
-   * On the read port: a read waits for `highwater.after`, or gets the error that it will not
-   * arrive.
-   */
+  /** On the read port. True: the message waits, or has got the error that it will not arrive. */
   #isStopped(type: number, bytes: Buffer, start: number, end: number): boolean {
-    const { isAwaiting, refusal, wantsLook, nextLook } = this.#state;
-    if (!isAwaiting && refusal === null && !wantsLook && nextLook === null) return false;
-    if (!this.#isUnit(type) || !takesSnapshot(type, bytes, start, end)) return false;
-    if (isAwaiting || (wantsLook && refusal === null)) {
-      this.#defer(type, bytes, start, end);
-      this.#state.outside.await(isAwaiting ? this.#state.after : "");
-    } else if (refusal !== null) this.#refuseRead(type, refusal);
-    else {
-      this.#state.look = nextLook?.found ?? null;
-      this.#state.nextLook = null;
-      return false;
-    }
-    return true;
+    const next = this.#readStop(type, () => this.#names.takesSnapshot(type, bytes, start, end));
+    if (next === "wait") this.#defer(type, bytes, start, end);
+    return next !== "pass";
   }
 
-  #refuseRead(type: number, refusal: Buffer): void {
-    this.#state.refusal = null;
-    // The client's next message asks for the token again.
-    this.#state.after = "";
-    this.#state.isStale = true;
-    this.#refuse(type, refusal);
+  #readStop(type: number, takesSnapshot: () => boolean): "pass" | "wait" | "refused" {
+    const isFirst = !this.#batch.isOpen;
+    if (!UNIT_TYPES.has(type) || !this.#readStops.mayStop(isFirst) || !takesSnapshot()) return "pass";
+    this.#run.flush();
+    const next = this.#readStops.next(isFirst);
+    if (typeof next === "string") return next;
+    if (isFirst) this.#refuse(type, errorResponse(next.refusal));
+    // The error has to undo what the batch has done before.
+    else this.#failBefore(next.refusal);
+    return isFirst ? "refused" : "pass";
   }
 
   /** Answers the unit with the error, instead of the server. */
@@ -302,15 +297,9 @@ export class ClientLeg implements FrameSink {
   }
 
   #beginPart(type: number): void {
-    const { isAwaiting, refusal, outside, after } = this.#state;
-    if (this.#mustWait(type)) this.#deferred = [];
-    else if (isAwaiting && this.#isUnit(type)) {
-      this.#deferred = [];
-      outside.await(after);
-    } else if (refusal !== null && this.#isUnit(type)) {
-      this.#refuseRead(type, refusal);
-      this.#isRefusing = true;
-    }
+    const next = this.#mustWait(type) ? "wait" : this.#readStop(type, () => true);
+    if (next === "wait") this.#deferred = [];
+    this.#isRefusing = next === "refused";
   }
 
   #pass(type: number, bytes: Buffer, range: PartRange): void {
@@ -506,7 +495,7 @@ export class ClientLeg implements FrameSink {
       this.#defer(EXECUTE_TYPE, bytes, start, end);
       return;
     }
-    if (admission !== "now") this.#refuseExecute(admission);
+    if (admission !== "now") this.#failBefore(admission);
     if (info.dropsStatements) {
       this.#state.forgetPrepared();
       // An error in this batch makes the server skip our Parse. The next unit waits to know that.
@@ -525,8 +514,8 @@ export class ClientLeg implements FrameSink {
     return this.#admit(info);
   }
 
-  /** Puts a failing statement before the client's Execute, so that the server skips it. */
-  #refuseExecute(refusal: Report): void {
+  /** Puts a failing statement before the client's message, so that the server skips that. */
+  #failBefore(refusal: Report): void {
     const { outside, own } = this.#state;
     this.#run.flush();
     outside.toServer(own.error(refusal).extended);

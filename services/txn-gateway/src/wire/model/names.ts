@@ -2,10 +2,17 @@
 import { type PartRange } from "../frames/scanner.ts";
 import { type FoundInText, LongText } from "./long-text.ts";
 import { SqlNames } from "./sql-names.ts";
-import { firstKind, type StatementInfo, statementInfo, UNSEEN_STATEMENT } from "./statement.ts";
+import {
+  firstKind,
+  type StatementInfo,
+  statementInfo,
+  takesSnapshot,
+  UNSEEN_STATEMENT,
+} from "./statement.ts";
 import { Statements } from "./statements.ts";
 
 const HEADER_BYTES = 5;
+const [BIND, EXECUTE, DESCRIBE, CLOSE] = [..."BEDC"].map((type) => type.charCodeAt(0));
 
 export class Names {
   readonly #statements = new Statements();
@@ -31,15 +38,21 @@ export class Names {
 
   bound(bytes: Buffer, start: number, end: number): void {
     const portal = textAt(bytes, start + HEADER_BYTES, end);
-    const portalEnd = bytes.indexOf(0, start + HEADER_BYTES);
-    const statement = portalEnd < 0 ? "" : textAt(bytes, portalEnd + 1, end);
-    this.#statements.bound(portal, statement);
+    this.#statements.bound(portal, boundName(bytes, start, end));
     this.#sqlNames.bound(portal);
   }
 
   closed(bytes: Buffer, start: number, end: number): void {
     const kind = String.fromCharCode(bytes[start + HEADER_BYTES] ?? 0);
     this.#statements.closed(kind, textAt(bytes, start + HEADER_BYTES + 1, end));
+  }
+
+  /** Whether the message takes a snapshot, judging by the first word of its statement. */
+  takesSnapshot(type: number, bytes: Buffer, start: number, end: number): boolean {
+    if (type === BIND) return this.#statements.of(boundName(bytes, start, end)).takesSnapshot;
+    if (type === EXECUTE) return this.ofExecute(bytes, start, end).takesSnapshot;
+    if (type === DESCRIBE || type === CLOSE) return false;
+    return takesSnapshot(type, bytes, start, end);
   }
 
   /** The statement of an Execute. */
@@ -91,6 +104,12 @@ export class Names {
     this.#statements.transactionEnded();
     this.#sqlNames.transactionEnded();
   }
+}
+
+/** The statement's name in a Bind. */
+function boundName(bytes: Buffer, start: number, end: number): string {
+  const portalEnd = bytes.indexOf(0, start + HEADER_BYTES);
+  return portalEnd < 0 ? "" : textAt(bytes, portalEnd + 1, end);
 }
 
 function textAt(bytes: Buffer, start: number, end: number): string {

@@ -155,7 +155,7 @@ export class SessionState {
   /** Of the next transaction; null: not asked yet. */
   nextLook: { readonly found: Look | null } | null = null;
   /** Why the token's transaction will not arrive: the answer to the next read. */
-  refusal: Buffer | null = null;
+  refusal: Report | null = null;
 
   constructor(
     client: HoldQueue,

@@ -28,6 +28,7 @@ class Named {
 
 function differ(one: StatementInfo, other: StatementInfo): boolean {
   if (one.kind !== other.kind || one.isLocking !== other.isLocking) return true;
+  if (one.takesSnapshot !== other.takesSnapshot) return true;
   return (one.changes === null) !== (other.changes === null);
 }
 
@@ -37,6 +38,10 @@ export class Statements {
 
   parsed(name: string, info: StatementInfo): void {
     this.#statements.set(name, info);
+  }
+
+  of(name: string): StatementInfo {
+    return this.#statements.get(name);
   }
 
   bound(portal: string, statement: string): void {

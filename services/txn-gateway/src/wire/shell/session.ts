@@ -413,7 +413,7 @@ export class WireSession {
       this.#fail({ ...refusal, severity: "FATAL" });
       return;
     }
-    this.#state.refusal = refusal === null ? null : errorResponse(refusal);
+    this.#state.refusal = refusal;
     this.#unblock();
   }
 
