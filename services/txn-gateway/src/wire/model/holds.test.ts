@@ -1,6 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { failed, ModelSession, ready, row, ROW_DESCRIPTION, tag } from "../../../test/support/wire-model.ts";
+import { WIRE_SETTINGS } from "@highwater/store";
+import {
+  BOUND,
+  CLOSED,
+  dataRow,
+  failed,
+  ModelSession,
+  PARSED,
+  ready,
+  row,
+  ROW_DESCRIPTION,
+  tag,
+} from "../../../test/support/wire-model.ts";
 import { message, query } from "../frames/build.ts";
 
 const UPDATE = query("UPDATE t SET value = 1");
@@ -150,4 +162,20 @@ test("behind the token of an earlier transaction one without a token says so", (
   session.server(tag("SET"), ready("I"));
   assert.equal(session.received(), "CSSZ");
   assert.equal(session.state.lastCommit, null);
+});
+
+test("behind COMMIT AND CHAIN its token is that of an earlier transaction", () => {
+  const session = inBlock();
+  session.wantReceipts();
+  session.client(UPDATE);
+  session.server(tag("UPDATE 1"), ready("T"));
+  session.client(query("COMMIT AND CHAIN"));
+  const answer = dataRow("t", "commit", ...WIRE_SETTINGS.slice(1).map(() => null), "app", "t");
+  session.server(CLOSED, PARSED, BOUND, answer, tag("SELECT 1"), CLOSED, ready("T"));
+  session.server(tag("COMMIT"), ready("T"));
+  session.open(session.gates[0]);
+  assert.equal(session.received(), "CZCZ");
+  session.client(query("ROLLBACK"));
+  session.server(tag("ROLLBACK"), ready("I"));
+  assert.equal(session.received(), "CSSZ");
 });

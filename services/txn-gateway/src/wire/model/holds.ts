@@ -217,10 +217,11 @@ export class Holds {
     this.#hasWarned = false;
     if (isEnd) {
       if (state.hasOldToken && !this.#hasNewToken) this.#sendNoToken();
-      state.hasOldToken ||= this.#hasNewToken;
-      this.#hasNewToken = false;
       state.lastCommit = this.#commit;
     }
+    // Behind COMMIT AND CHAIN the token is already that of an earlier transaction.
+    state.hasOldToken ||= this.#hasNewToken;
+    this.#hasNewToken = false;
     this.#commit = null;
   }
 
