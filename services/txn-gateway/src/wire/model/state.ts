@@ -223,6 +223,8 @@ export class SessionState {
         this.outside.toServer(UNNAMED_BORDER);
         this.expected.push(QUIET.close);
       }
+      // An error of the client's batch makes the server skip our Parse. The next unit waits to know.
+      if (purpose === "check" && !this.isPrepared) this.mayHaveSet = true;
       if (!isOurs || !this.isPrepared)
         this.#begin(this.isPrepared, this.isReader ? this.own.readPrepare : this.own.prepare);
       this.isPrepared = true;
