@@ -23,7 +23,7 @@ import { ReadStops } from "./read-stops.ts";
 import { type Ran } from "./recorder.ts";
 import { Run } from "./run.ts";
 import { type Admission, type Failure, type SessionState } from "./state.ts";
-import { type StatementInfo, statementInfo, takesSnapshot, UNSEEN_STATEMENT } from "./statement.ts";
+import { type StatementInfo, statementInfo, UNSEEN_STATEMENT } from "./statement.ts";
 
 const HEADER_BYTES = 5;
 /** These messages are read in full. Only a Sync can end a batch. */
@@ -178,13 +178,15 @@ export class ClientLeg implements FrameSink {
     return !this.#batch.isOpen && UNIT_TYPES.has(type);
   }
 
-  /** On the read port. True: the message waits, or has got the error that it will not arrive. */
-  #isStopped(type: number, bytes: Buffer, start: number, end: number): boolean {
-    const next = this.#readStop(type, () => this.#names.takesSnapshot(type, bytes, start, end));
-    if (next === "wait") this.#defer(type, bytes, start, end);
-    return next !== "pass";
+  /** The settings are read behind the batch's first messages. True: the message waits. */
+  #asksLate(type: number, takesSnapshot: () => boolean): boolean {
+    if (!this.#questions.isOwed || !this.#batch.isOpen || !UNIT_TYPES.has(type)) return false;
+    if (!takesSnapshot()) return false;
+    this.#run.flush();
+    return this.#questions.readLate();
   }
 
+  /** On the read port. `refused`: the message has got the error. */
   #readStop(type: number, takesSnapshot: () => boolean): "pass" | "wait" | "refused" {
     const isFirst = !this.#batch.isOpen;
     if (!UNIT_TYPES.has(type) || !this.#readStops.mayStop(isFirst) || !takesSnapshot()) return "pass";
@@ -222,7 +224,9 @@ export class ClientLeg implements FrameSink {
         return true;
       }
       const mayAsk = isStale && this.#questions.canRead;
-      if (mayAsk && (status !== "T" || takesSnapshot(type, bytes, start, end))) {
+      this.#questions.isOwed =
+        mayAsk && status === "T" && !this.#names.takesSnapshot(type, bytes, start, end);
+      if (mayAsk && !this.#questions.isOwed) {
         this.#run.flush();
         this.#questions.readSettings();
       }
@@ -241,11 +245,14 @@ export class ClientLeg implements FrameSink {
       this.#state.isDiscarding = false;
     }
     if (this.#isUnreadable(type, bytes, start, end)) return;
-    if (this.#mustWait(type)) {
+    const takes = (): boolean => this.#names.takesSnapshot(type, bytes, start, end);
+    if (this.#mustWait(type) || this.#asksLate(type, takes)) {
       this.#defer(type, bytes, start, end);
       return;
     }
-    if (this.#state.isReader && this.#isStopped(type, bytes, start, end)) return;
+    const next = this.#readStop(type, takes);
+    if (next === "wait") this.#defer(type, bytes, start, end);
+    if (next !== "pass") return;
     this.#closeUnnamed(type);
     switch (type) {
       case QUERY:
@@ -297,7 +304,9 @@ export class ClientLeg implements FrameSink {
   }
 
   #beginPart(type: number): void {
-    const next = this.#mustWait(type) ? "wait" : this.#readStop(type, () => true);
+    const takes = (): boolean => true;
+    const waits = this.#mustWait(type) || this.#asksLate(type, takes);
+    const next = waits ? "wait" : this.#readStop(type, takes);
     if (next === "wait") this.#deferred = [];
     this.#isRefusing = next === "refused";
   }

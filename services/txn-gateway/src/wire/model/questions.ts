@@ -10,6 +10,8 @@ export class Questions {
   readonly #state: SessionState;
   /** The settings have been asked for. They apply from the next message on. */
   isReading = false;
+  /** The batch that is open has begun in a block with what takes no snapshot, so it comes later. */
+  isOwed = false;
   /** They have been asked for a second time, because the first question failed. */
   #isSecond = false;
 
@@ -35,6 +37,24 @@ export class Questions {
     const mayProbe = state.status === "I" && !state.expected.isUnsynced;
     if (mayProbe && !state.isProbed && !state.isReader) this.#probe();
     this.#send("settings");
+  }
+
+  /**
+   * Before a later message of the batch, which takes a snapshot. The answers before it come first:
+   * behind an error the server would skip the question. True: the message waits.
+   */
+  readLate(): boolean {
+    const state = this.#state;
+    const { expected, outside } = state;
+    if (expected.isSkipping || expected.isCopying) return false;
+    if (expected.isEmpty) {
+      this.isOwed = false;
+      state.isStale = false;
+      state.sendCheck("settings", false);
+    }
+    outside.toServer(FLUSH);
+    expected.push(OWN.flush);
+    return true;
   }
 
   /** Before a COMMIT. */

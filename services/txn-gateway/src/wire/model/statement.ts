@@ -263,10 +263,11 @@ const HEADER_BYTES = 5;
 const [QUERY, PARSE] = [..."QP"].map((type) => type.charCodeAt(0));
 
 /**
- * Whether the message `bytes[start..end)` takes a snapshot, judging by its first word. Our check
- * takes the snapshot of a block that keeps one snapshot. Before a message that takes none, that
- * would be too early: SET TRANSACTION SNAPSHOT would fail, and a block that locks a table and then
- * reads would miss commits that came before its lock. So the settings wait for the next message.
+ * Whether the Query or Parse `bytes[start..end)` takes a snapshot, judging by its first word. Any
+ * other message counts as one that does. Our check takes the snapshot of a block that keeps one
+ * snapshot. Before a message that takes none, that would be too early: SET TRANSACTION SNAPSHOT
+ * would fail, and a block that locks a table and then reads would miss commits that came before its
+ * lock. So the settings wait for the next message.
  */
 export function takesSnapshot(type: number, bytes: Buffer, start: number, end: number): boolean {
   const name = start + HEADER_BYTES;
