@@ -212,6 +212,28 @@ describe("the end of the previous epoch's log", () => {
       assert.ok(typeof receipts[0] === "object" && "epoch" in receipts[0] && receipts[0].epoch === ended);
     });
 
+  it("is not all that may be missing: an id of an epoch that the new one gives up never commits again", async () => {
+    const kept = await commit();
+    const snapshot = await cluster.snapshot(NODE);
+    await restart();
+    await begin(kept);
+    const givenUp = epoch;
+    const lost = await commit();
+    await cluster.kill(NODE);
+    await cluster.restore(NODE, snapshot, { as: "primary" });
+    await cluster.start(NODE);
+    store.forget(NODE);
+    const everywhere = { [givenUp]: String(lost.offset) };
+    const request = { ...MINT, supersedes: [givenUp], everywhere };
+    const record = await eventually("an epoch begins", () =>
+      store.mint(NODE, request).catch(() => undefined),
+    );
+    assert.notEqual(record.previous, givenUp);
+    epoch = record.id as EpochId;
+    const again = await errorOf(store.execute(NODE, { ...lost.spec, epoch }));
+    assert.deepEqual([again.code, again.outcome], ["id_expired", "unknown"]);
+  });
+
   it("is not known after a crash and a clean restart, and then only what is proven keeps older ids alive", async () => {
     const kept = await commit();
     await store.helpFlush(NODE, epoch);

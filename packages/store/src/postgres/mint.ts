@@ -217,8 +217,13 @@ function currentEpoch(
     sentinel.in_place &&
     sentinel.unlogged &&
     sentinel.system_identifier === server.system_identifier;
+  return isCurrent && isGivenUp(epochs, request.supersedes) ? previous : undefined;
+}
+
+/** This history contains each of them, or has given it up. */
+function isGivenUp(epochs: readonly EpochRow[], ids: readonly string[]): boolean {
   const done = new Set(epochs.flatMap((epoch) => [epoch.id, ...epoch.supersedes]));
-  return isCurrent && request.supersedes.every((id) => done.has(id)) ? previous : undefined;
+  return ids.every((id) => done.has(id));
 }
 
 /**
@@ -316,12 +321,15 @@ function newRecord(
 
 /**
  * What every level had has left the ledgers, so it is settled for good. Where some of that may be
- * missing, no older id can commit: it may have committed before, and would run a second time.
+ * missing, no older id can commit: it may have committed before, and would run a second time. An
+ * epoch that the new one gives up is missing as a whole, whatever the caller knows of its marks.
+ * Once: an earlier epoch may have given it up already.
  */
-function idsFrom({ server, previous }: Seen, fork: Fork, request: MintRequest): string {
+function idsFrom({ server, previous, epochs }: Seen, fork: Fork, request: MintRequest): string {
   const everywhere = BigInt(request.everywhere?.[previous?.id ?? ""] ?? 0);
   const now = uuidFloor(Number(server.now_ms));
-  return mayLack(fork, everywhere as Offset) && now > server.ids_from ? now : server.ids_from;
+  const isMissing = !isGivenUp(epochs, request.supersedes) || mayLack(fork, everywhere as Offset);
+  return isMissing && now > server.ids_from ? now : server.ids_from;
 }
 
 /** Does nothing when another process has replaced the record, or opened it. */
