@@ -9,7 +9,7 @@ import { doubt, forgetLookUps } from "./proofs.ts";
 import { currentEpoch, currentRecord } from "./topology.ts";
 import { type Effect } from "./effects.ts";
 import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
-import { hasReappeared, isKept } from "./verdict.ts";
+import { hasReappeared, keptPlace } from "./verdict.ts";
 
 /** Moves an entry to the state that its evidence demands: waiting for marks, or to be looked up. */
 export function reposition(
@@ -52,8 +52,8 @@ function proveRead(state: TrackerState, entry: LedgerEntry, position: LogPositio
     epoch: current.id as EpochId,
     offset: BigInt(current.startOffset) as LogPosition["offset"],
   };
-  if ([position, entry.origin ?? position].some((at) => isKept(state, at)))
-    goOnAt(state, entry, start, effects);
+  const kept = keptPlace(state, position) ?? keptPlace(state, entry.origin ?? position);
+  if (kept !== null) goOnAt(state, entry, kept, effects);
   else enter(state, entry, { kind: "absent", asOf: start, sinceMs: state.nowMs, retriedIn: null }, effects);
 }
 

@@ -159,6 +159,34 @@ test("an epoch that was current at a restart is not old before its own end is", 
   assert.equal(ask(it, "region"), "lost");
 });
 
+for (const cause of ["clean_restart", "reinstated"] as const)
+  test(`a read on a server that goes on is kept above the fork, and durable when the mark passes it: ${cause}`, () => {
+    const it = Driven.following(first);
+    const second = record(2, { cause, fork: 75, start: 78, limit: null });
+    it.follow(first, second);
+    it.present(1, 1, 80, "read");
+    it.positions(79);
+    it.sleep(3_000);
+    assert.equal(verdict(it, "disk"), "pending");
+    it.positions(80);
+    assert.equal(verdict(it, "disk"), "durable");
+    assert.equal(it.published.length, 0);
+  });
+
+test("a read on a server that went on is lost by the crash after that, unless its place is known to be there", () => {
+  const it = Driven.following(first);
+  const second = record(2, { cause: "clean_restart", fork: 75, start: 78, limit: null });
+  const crash = (limit: number | null): EpochRecord => record(3, { fork: 78, start: 90, limit });
+  it.positions(70);
+  it.follow(first, second, crash(79));
+  it.present(1, 1, 80, "read");
+  it.present(2, 1, 77, "read");
+  it.positions(200);
+  it.sleep(3_000);
+  assert.equal(verdict(it, "disk"), "lost");
+  assert.equal(it.verdict(2, 1, 77, "disk", "read"), "durable");
+});
+
 test("without a limit nothing says that a durable read was kept", () => {
   const it = after(record(2, { fork: 40, start: 90, limit: null }), 80);
   assert.equal(verdict(it, "region"), "lost");

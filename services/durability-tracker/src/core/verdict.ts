@@ -5,6 +5,7 @@ import {
   type EpochRecord,
   keptEnd,
   type LevelRule,
+  maxOffset,
   type Offset,
   outranks,
   type OwnedId,
@@ -229,15 +230,27 @@ export function hasReappeared(
   position: LogPosition,
 ): boolean {
   if (at.kind !== "lost" || at.reappeared) return false;
-  return carry(state, position) !== null || (kind === "read" && isKept(state, position));
+  return carry(state, position) !== null || (kind === "read" && keptPlace(state, position) !== null);
 }
 
 /**
- * What was on a disk was on the primary's, so the epoch's log had no other records there ever
- * after; and the successor's history followed that log beyond the place.
+ * Where a read goes on that is kept, though it is not carried over; null when that is not known. If
+ * its place was on any disk, it was on the primary's, so the epoch's log had no other records there
+ * ever after; and the successor's history followed that log beyond the place. A server that goes on
+ * has all of its log, on a disk or not, and the place may be above the successor's record.
  */
-export function isKept(state: TrackerState, position: LogPosition): boolean {
-  return isWithinLimit(state, position) && reachedBits(state, position) !== 0;
+export function keptPlace(state: TrackerState, position: LogPosition): LogPosition | null {
+  const successor = successorOf(state, position.epoch);
+  const current = state.topology.ancestry.at(-1);
+  if (successor === undefined || current === undefined || !isWithinLimit(state, position)) return null;
+  if (keptOf(successor) === null) {
+    const start = parseOffset(successor.startOffset) ?? position.offset;
+    const offset = maxOffset(start, position.offset);
+    const next: LogPosition = { epoch: successor.id as EpochId, offset };
+    return carry(state, next) ?? keptPlace(state, next);
+  }
+  if (reachedBits(state, position) === 0) return null;
+  return { epoch: current.id as EpochId, offset: BigInt(current.startOffset) as Offset };
 }
 
 export function judgeEntry(state: TrackerState, entry: LedgerEntry, level: string): Judgement {
@@ -411,12 +424,15 @@ export function provenEnd(state: TrackerState, epoch: EpochId, successor: EpochR
 }
 
 /**
- * The successor's history may have followed the epoch's log up to the place; without a limit
- * nothing says that it did.
+ * The successor's history may have followed the epoch's log up to the place. Without a limit it has
+ * all of the log if the server that wrote it goes on; else nothing says that it followed it.
  */
 export function isWithinLimit(state: TrackerState, position: LogPosition): boolean {
-  const limit = successorOf(state, position.epoch)?.forkLimit ?? null;
-  return limit !== null && position.offset <= BigInt(limit);
+  const successor = successorOf(state, position.epoch);
+  if (successor === undefined) return false;
+  const end = keptOf(successor);
+  if (end === null) return true;
+  return successor.forkLimit !== null && position.offset <= end;
 }
 
 /**
