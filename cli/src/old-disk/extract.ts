@@ -169,7 +169,7 @@ async function look(
       if (oid === database.oid && table?.isShown !== false) partOf(each, table, file).changes = changes;
     }
   for (const table of tables.filter(({ isShown, isRead }) => isShown && isRead)) {
-    const values = table.columns.map((column) => `t.${column}::text`).join(", ");
+    const values = table.columns.map((column) => textOf(`t.${column}`)).join(", ");
     const written = await rows<{ xid: string; values: (string | null)[] }>(
       client,
       `SELECT t.xmin::text AS xid, ARRAY[${values}]::text[] AS values FROM ONLY ${table.name} t WHERE t.xmin = ANY($1::xid[])`,
@@ -192,6 +192,12 @@ async function look(
     }
   }
 }
+
+/**
+ * By the type's own output: a cast to text may be a function of the type's owner, and would run as a
+ * superuser here. `IS NULL` is also true of a composite value whose fields are all null.
+ */
+const textOf = (value: string): string => `CASE WHEN num_nulls(${value}) = 0 THEN format('%s', ${value}) END`;
 
 /** Changes that no row of the copy shows, at least. */
 function hiddenIn({ parts }: Evidence): number {
