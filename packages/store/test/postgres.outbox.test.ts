@@ -1,6 +1,6 @@
 // Goal: a key's rows come out in the order in which their transactions committed, each to one consumer at a time. A row that fails
-// stops its key and no other one. A login role gets only what it may.
-// Method: the functions of migration 0031 on a real server, called by plain sessions of several login roles.
+// stops its key and no other one. A login role gets only what it may, and what others have under its topic costs it nothing.
+// Method: the functions of migrations 0031 and 0039 on a real server, called by plain sessions of several login roles.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, describe, it } from "node:test";
@@ -17,6 +17,10 @@ interface Taken {
 
 const WRITERS = 16;
 const LEASE_MS = 60_000;
+/** What another role has under the topic; each takes at least one page to walk over. */
+const FOREIGN_ROWS = 5_000;
+/** A call for one row of its own reads some thirty. */
+const PAGES_MAX = 150;
 
 describe("the outbox on PostgreSQL", () => {
   let cluster: Cluster;
@@ -256,6 +260,77 @@ describe("the outbox on PostgreSQL", () => {
       "UPDATE highwater.outbox_hold SET held_until = 'infinity'",
     ])
       await assert.rejects(shop.query(text), { code: "42501" }, text);
+  });
+
+  it("rows, claims and parked keys of another role under the topic cost a consumer nothing", async () => {
+    const topic = "flooded";
+    const foreign = await session("bank");
+    const fill = (prefix: string): Promise<unknown> =>
+      foreign.query(
+        "INSERT INTO highwater.outbox (topic, key, payload) SELECT $1, $2 || n, '0' FROM generate_series(1, $3::int) n",
+        [topic, prefix, FOREIGN_ROWS],
+      );
+    /** Runs the call. Returns how many pages of tables and indexes it read. */
+    const pagesOf = async (client: pg.Client, call: string, values: readonly unknown[]): Promise<number> => {
+      const { rows } = await client.query<{ "QUERY PLAN": { Plan: Record<string, number> }[] }>(
+        `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM highwater.${call}`,
+        [...values],
+      );
+      const plan = rows[0]?.["QUERY PLAN"][0]?.Plan ?? {};
+      return (plan["Shared Hit Blocks"] ?? 0) + (plan["Shared Read Blocks"] ?? 0);
+    };
+    /** Of the whole life of a claim of one row. */
+    const pagesOfRound = async (client: pg.Client): Promise<Record<string, number>> => {
+      await put(client, topic, "own", 1);
+      const claim = randomUUID();
+      const taken = await pagesOf(client, "outbox_take($1, $2, $3, 1, 3)", [topic, claim, LEASE_MS]);
+      const own = await cluster.query(
+        "a",
+        `SELECT id FROM highwater.outbox WHERE topic = '${topic}' AND writer = 'shop'`,
+      );
+      assert.equal(own.length, 1);
+      return {
+        take: taken,
+        ack: await pagesOf(client, "outbox_ack($1, $2)", [claim, own.map((row) => row["id"])]),
+        release: await pagesOf(client, "outbox_release($1)", [claim]),
+        parked: await pagesOf(client, "outbox_parked($1)", [topic]),
+      };
+    };
+    const assertFew = (pages: Record<string, number>, when: string): void => {
+      for (const [call, count] of Object.entries(pages))
+        assert.ok(count < PAGES_MAX, `${when}, outbox_${call} read ${String(count)} pages`);
+    };
+
+    // They plan while the tables are all but empty, and keep these plans.
+    const early: pg.Client[] = [];
+    for (const maintenance of [
+      "TRUNCATE highwater.outbox, highwater.outbox_key, highwater.outbox_hold",
+      "VACUUM ANALYZE",
+    ]) {
+      await cluster.query("a", maintenance);
+      const client = await session("shop");
+      for (let round = 0; round < 7; round += 1) await pagesOfRound(client);
+      early.push(client);
+    }
+    await fill("claimed ");
+    assert.equal((await take(foreign, topic, { limit: FOREIGN_ROWS })).rows.length, FOREIGN_ROWS);
+    await fill("parked ");
+    assert.equal((await take(foreign, topic, { limit: FOREIGN_ROWS, maxAttempts: 0 })).rows.length, 0);
+    await fill("waiting ");
+    for (const client of early) {
+      await pagesOfRound(client);
+      assertFew(await pagesOfRound(client), "with the plans of before");
+    }
+    for (const statistics of ["none", "new"]) {
+      if (statistics === "new") await cluster.query("a", "ANALYZE");
+      for (const mode of ["force_custom_plan", "force_generic_plan"]) {
+        const late = await session("shop");
+        await late.query(`SET plan_cache_mode = ${mode}`);
+        // Reads the system's tables, too.
+        await pagesOfRound(late);
+        assertFew(await pagesOfRound(late), `statistics: ${statistics}, ${mode}`);
+      }
+    }
   });
 
   it("a claim in a snapshot that stands still is refused", async () => {
