@@ -7,7 +7,12 @@ import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
 import { DatabaseSync } from "node:sqlite";
 import { type NotKeptWhy } from "@highwater/protocol";
-import { ContentsDatabase, type ContentsLimits, type LostQuestion } from "./contents-database.ts";
+import {
+  ContentsDatabase,
+  type ContentsLimits,
+  listStatement,
+  type LostQuestion,
+} from "./contents-database.ts";
 import { type ContentsMessage, entryText, groupsOf } from "./entries.ts";
 
 const EPOCH = "e1";
@@ -276,4 +281,33 @@ test("a batch that fails leaves nothing, and counts nothing", () => {
   assert.deepEqual(it.totals, { transactions: 0, bytes: 0 });
   unpack(it);
   assert.equal(it.sealed(keyOf("a")), null);
+});
+
+test("a list of one owner walks over no loss of another, also in a file from before the index", () => {
+  const it = start();
+  it.lose([lost("a"), lost("b", 5, "8")]);
+  it.close();
+  open = [];
+  const raw = new DatabaseSync(file);
+  raw.exec("DROP INDEX lost_owner");
+  raw.close();
+  start().close();
+  open = [];
+  const reopened = new DatabaseSync(file);
+  const planOf = (question: Partial<LostQuestion>): string => {
+    const { sql, values } = listStatement({ ...ALL, owner: "7", ...question });
+    return reopened
+      .prepare(`EXPLAIN QUERY PLAN ${sql}`)
+      .all(values)
+      .map(({ detail }) => String(detail))
+      .join("; ");
+  };
+  const ofKept = "SEARCH k USING INDEX sqlite_autoindex_kept_1 (owner=? AND id=? AND epoch=?) LEFT-JOIN";
+  for (const question of [{}, { after: 5, contents: "kept", answered: "yes" }] as const)
+    assert.equal(planOf(question), `SEARCH l USING INDEX lost_owner (owner=? AND n>?); ${ofKept}`);
+  assert.match(
+    planOf({ id: idOf("a") }),
+    /^SEARCH l USING INDEX sqlite_autoindex_lost_1 \(owner=\? AND id=\?\)/,
+  );
+  reopened.close();
 });

@@ -30,6 +30,7 @@ import {
   type TrackerState,
 } from "../core/index.ts";
 import { transactionData } from "../events/new-events.ts";
+import { PageTurns } from "../events/page-turns.ts";
 import {
   type AttemptKey,
   type ContentsTotals,
@@ -71,9 +72,21 @@ const SEALED_PAGE_BYTES = 4 * 1_048_576;
 const ERASURES_MS = 10_000;
 /** The losses among which one looks for what another may have read, the oldest first. */
 const LOSSES_COMPARED = 10_000;
+/** Of these: what gateways announce waits for one such list at most. */
+const LISTED_AT_ONCE = 1_000;
 const EVERYTHING = { after: 0, sinceMs: 0, contents: null, answered: null, id: null, owner: null };
 /** Ids may run ahead of the clocks by a little; the mark of an erasure covers them, too. */
 const ERASE_MARGIN_MS = 60_000;
+
+interface LostId {
+  readonly id: string;
+  readonly owner: bigint;
+}
+
+interface LostPage {
+  readonly lost: LostTransaction[];
+  readonly next: string | null;
+}
 
 export class Contents {
   readonly #options: ContentsOptions;
@@ -89,6 +102,8 @@ export class Contents {
   /** Published, and not yet handed to the file. */
   #losses: LostRow[] = [];
   #listing: Promise<void> | null = null;
+  /** The thread of the file also takes what gateways announce. */
+  readonly #turns = new PageTurns({ limit: "lostPages", calls: "pages of losses" });
   /** By the number of the lost row. */
   readonly #orders = new Map<number, Order>();
 
@@ -308,9 +323,13 @@ export class Contents {
     return (this.#store ??= this.#options.store());
   }
 
-  async list(
-    question: LostQuestion,
-  ): Promise<{ readonly lost: LostTransaction[]; readonly next: string | null }> {
+  /** Errors: `concurrency_limited`. */
+  list(question: LostQuestion): Promise<LostPage> {
+    const { owner } = question;
+    return this.#turns.take(owner === null ? null : BigInt(owner), () => this.#list(question));
+  }
+
+  async #list(question: LostQuestion): Promise<LostPage> {
     const rows = await this.#find({ ...question, limit: question.limit + 1 });
     const page = rows.slice(0, question.limit);
     const next = rows.length > page.length ? String(page.at(-1)?.n) : null;
@@ -320,7 +339,7 @@ export class Contents {
   /** Of one owner, or (null) of any. */
   async #listed(page: readonly ListedLost[], owner: string | null): Promise<LostTransaction[]> {
     if (this.#options.keys === null || page.length === 0) return page.map(lostOf);
-    const all = await this.#options.file.list({ ...EVERYTHING, owner, limit: LOSSES_COMPARED + 1 });
+    const all = await this.#oldest(owner);
     const others = all.slice(0, LOSSES_COMPARED);
     const dependencies = new Dependencies(await this.#placed(others), others.length === all.length);
     return (await this.#placed(page)).map((row) => {
@@ -329,8 +348,23 @@ export class Contents {
     });
   }
 
-  #placed(rows: readonly ListedLost[]): Promise<(ListedLost & Placed)[]> {
-    return Promise.all(rows.map(async (row) => ({ ...row, order: await this.#orderOf(row) })));
+  /** More than are compared, if there are more. In parts, as `#placed` does it. */
+  async #oldest(owner: string | null): Promise<ListedLost[]> {
+    const all: ListedLost[] = [];
+    while (all.length <= LOSSES_COMPARED) {
+      const question = { ...EVERYTHING, owner, after: all.at(-1)?.n ?? 0, limit: LISTED_AT_ONCE };
+      const some = await this.#options.file.list(question);
+      all.push(...some);
+      if (some.length < LISTED_AT_ONCE) break;
+    }
+    return all;
+  }
+
+  /** One after the other: what gateways announce does not wait behind all of them. */
+  async #placed(rows: readonly ListedLost[]): Promise<(ListedLost & Placed)[]> {
+    const placed: (ListedLost & Placed)[] = [];
+    for (const row of rows) placed.push({ ...row, order: await this.#orderOf(row) });
+    return placed;
   }
 
   /** Opens the contents once, and keeps nothing of them but their order. */
@@ -388,12 +422,13 @@ export class Contents {
 
   /**
    * Returns the newest lost attempt under the id, with its contents, after the audit log has the
-   * reading. Errors: `not_found`, `keep_unavailable`, `primary_unavailable`.
+   * reading. Errors: `not_found`, `keep_unavailable`, `primary_unavailable`, `concurrency_limited`.
    */
-  async read(
-    of: { readonly id: string; readonly owner: bigint },
-    principal: Principal,
-  ): Promise<LostDetails> {
+  read(of: LostId, principal: Principal): Promise<LostDetails> {
+    return this.#turns.take(of.owner, () => this.#read(of, principal));
+  }
+
+  async #read(of: LostId, principal: Principal): Promise<LostDetails> {
     const { file, keys } = this.#options;
     const owner = String(of.owner);
     const row = (await this.#find({ ...EVERYTHING, limit: 1_000, id: of.id, owner })).at(-1);

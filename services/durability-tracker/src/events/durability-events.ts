@@ -94,7 +94,7 @@ export class DurabilityEvents implements Subscriber {
   readonly #feed: EventFeed;
   readonly #elsewhere: BrokenElsewhere;
   readonly #stop = new AbortController();
-  readonly #pageTurns = new PageTurns();
+  readonly #pageTurns = new PageTurns({ limit: "eventPages", calls: "pages of events" });
   readonly #streams = new Map<EventStream, Viewer>();
   readonly #epochsPublished = new Set<string>();
   #wantsDurable: WantsDurable | null = null;

@@ -6,7 +6,7 @@ import { settle } from "@highwater/runtime/testing";
 import { PageTurns } from "./page-turns.ts";
 
 function makeTurns() {
-  const turns = new PageTurns();
+  const turns = new PageTurns({ limit: "eventPages", calls: "pages of events" });
   const begun: { owner: bigint | null; end: (error?: Error) => void }[] = [];
   const ask = (owner: bigint | null): Promise<number> =>
     turns.take(
@@ -29,7 +29,10 @@ function makeTurns() {
 test("pages of an owner are read one after the other, those of another at once, and a failure ends none but its own", async () => {
   const { begun, ask } = makeTurns();
   const mine = Array.from({ length: 16 }, () => ask(7n));
-  await assert.rejects(ask(7n), { code: "concurrency_limited" });
+  await assert.rejects(ask(7n), {
+    code: "concurrency_limited",
+    message: "16 pages of events of this owner are under way (eventPages); wait for one to end.",
+  });
   const others = ask(8n);
   await settle();
   assert.deepEqual(

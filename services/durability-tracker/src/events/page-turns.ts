@@ -1,10 +1,10 @@
-// Pages of one owner are read one after the other: all pages and the live events share a
-// connection, and one owner's must not keep those of others waiting.
+// Calls of one owner run one after the other, where those of all owners share a connection or a
+// thread: one owner's must not keep those of others waiting.
 import { HighwaterError } from "@highwater/protocol";
 import { NOBODY } from "@highwater/service";
 
 /** Under way and waiting. */
-const PAGES_MAX = 16;
+const CALLS_MAX = 16;
 const RETRY_MS = 1_000;
 
 interface Turns {
@@ -14,18 +14,26 @@ interface Turns {
 
 export class PageTurns {
   readonly #owners = new Map<bigint, Turns>();
+  readonly #limit: string;
+  readonly #calls: string;
+
+  /** `limit`: its name in errors. `calls`: what it limits, in words. */
+  constructor({ limit, calls }: { readonly limit: string; readonly calls: string }) {
+    this.#limit = limit;
+    this.#calls = calls;
+  }
 
   /**
-   * Null: a service, which reads the events of every owner and has no turns.
+   * Null: a service, which acts for every owner and has no turns.
    * Errors: `concurrency_limited`; those of `read`.
    */
   async take<T>(owner: bigint | null, read: () => Promise<T>): Promise<T> {
     if (owner === null || owner === NOBODY) return read();
     const turns = this.#owners.get(owner) ?? { last: Promise.resolve(), count: 0 };
-    if (turns.count >= PAGES_MAX)
+    if (turns.count >= CALLS_MAX)
       throw new HighwaterError("concurrency_limited", {
-        detail: `${String(PAGES_MAX)} pages of events of this owner are being read (eventPages); wait for one to end.`,
-        limit: { name: "eventPages", value: PAGES_MAX },
+        detail: `${String(CALLS_MAX)} ${this.#calls} of this owner are under way (${this.#limit}); wait for one to end.`,
+        limit: { name: this.#limit, value: CALLS_MAX },
         retryAfterMs: RETRY_MS,
       });
     this.#owners.set(owner, turns);
