@@ -7,13 +7,12 @@ not hold. Method: the real system of three regions; psycopg and SQLAlchemy conne
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import json
-import socket
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Self
-from urllib.parse import urlsplit
+from typing import Any
 
 import psycopg
 import pytest
@@ -35,7 +34,7 @@ from highwater import (
 from highwater._core.effects import Effect, HttpResponse, NoResponse, Send
 from highwater.enlist import EnlistedTransaction, enlist
 from highwater.enlist._statements import RECEIPT
-from tests.enlist.conftest import LIMIT_S, count, until
+from tests.enlist.conftest import LIMIT_S, Relay, count, until
 from tests.system import REPOSITORY, System, app_address
 
 pytestmark = pytest.mark.adapters
@@ -490,6 +489,29 @@ def test_a_client_that_is_closed_ends_waits_for_a_token(system: System, hw: High
         assert [(each.code, each.outcome) for each in raised] == [("client_closed", "applied")]
 
 
+def test_an_interrupt_while_commit_waits_for_its_ticket_rolls_back(
+    system: System, hw: Highwater, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with psycopg.connect(app_address(system)) as connection:
+        enlist(hw, connection)
+        with monkeypatch.context() as patch:
+
+            def work() -> None:
+                with connection.transaction():
+                    connection.execute("INSERT INTO enlisted VALUES ('interrupted')")
+                    patch.setattr(concurrent.futures, "wait", interrupt)
+
+            with pytest.raises(KeyboardInterrupt):
+                work()
+        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        with connection.transaction():
+            connection.execute("INSERT INTO enlisted VALUES ('block behind')")
+        assert [count(system, each) for each in ("interrupted", "block behind")] == [0, 1]
+
+
 def test_an_engine_of_sqlalchemy(system: System, hw: Highwater) -> None:
     engine = sqlalchemy.create_engine(app_address(system).replace("postgresql://", "postgresql+psycopg://"))
     enlisted = enlist(hw, engine)
@@ -589,45 +611,3 @@ def test_lost_before_it_has_a_token(system: System, hw: Highwater) -> None:
     assert count(system, "without a token") == 0
     connection.close()
     gate.close()
-
-
-class Relay:
-    """Passes bytes between one client and the database; mute, it does not pass on what the database answers."""
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        assert parts.hostname is not None
-        self.is_mute = False
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._place = (parts.hostname, parts.port or 5432)
-        port = self._listener.getsockname()[1]
-        self.address = parts._replace(netloc=f"{parts.username}@127.0.0.1:{port}").geturl()
-        self._ends: list[socket.socket] = [self._listener]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        client, _ = self._listener.accept()
-        server = socket.create_connection(self._place)
-        self._ends += [client, server]
-        threading.Thread(target=self._pass, args=(client, server, lambda: False), daemon=True).start()
-        self._pass(server, client, lambda: self.is_mute)
-
-    def _pass(self, source: socket.socket, sink: socket.socket, is_mute: Callable[[], bool]) -> None:
-        try:
-            while data := source.recv(65_536):
-                if not is_mute():
-                    sink.sendall(data)
-        except OSError:
-            return
-
-    def close(self) -> None:
-        for each in self._ends:
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
 import sqlalchemy
 from psycopg import AsyncConnection, errors
+from psycopg.pq import TransactionStatus
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from highwater import AsyncHighwater, InvalidRequestError, TransactionLostError
+from highwater._core.effects import Effect, Send
 from highwater.enlist import AsyncEnlistedTransaction, enlist
-from tests.enlist.conftest import count, until
+from tests.enlist.conftest import Relay, count, until
 from tests.system import System, app_address
 
 pytestmark = pytest.mark.adapters
@@ -95,6 +100,73 @@ async def test_a_cancelled_task_leaves_a_connection_that_works(system: System, a
         assert last is not None
         await last.durable(timeout=60)
         assert [count(system, each) for each in ("cancelled", "next")] == [0, 1]
+
+
+@contextlib.contextmanager
+def held(hw: AsyncHighwater) -> Iterator[None]:
+    """Requests for tickets are sent at the end of the block."""
+    perform, over = hw._host.perform, asyncio.Event()
+
+    async def perform_later(effect: Effect) -> object:
+        if isinstance(effect, Send) and effect.url.endswith("/v1/tickets"):
+            await over.wait()
+        return await perform(effect)
+
+    hw._host.perform = perform_later  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        over.set()
+
+
+async def begin_commit(connection: AsyncConnection[Any], text: str) -> asyncio.Task[None]:
+    """Returns a task whose COMMIT waits for its ticket."""
+    written = asyncio.Event()
+
+    async def work() -> None:
+        async with connection.transaction():
+            await connection.execute("INSERT INTO enlisted VALUES (%s)", (text,))
+            written.set()
+
+    task = asyncio.create_task(work())
+    await written.wait()
+    await asyncio.to_thread(until, connection.lock.locked)
+    return task
+
+
+async def test_a_commit_that_is_cancelled_while_it_waits_for_its_ticket_is_rolled_back(
+    system: System, async_hw: AsyncHighwater
+) -> None:
+    async with await AsyncConnection.connect(app_address(system)) as connection:
+        enlisted = enlist(async_hw, connection)
+        with held(async_hw):
+            task = await begin_commit(connection, "cancelled before")
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert connection.info.transaction_status == TransactionStatus.IDLE
+            assert enlisted.last(connection) is None
+        async with connection.transaction():
+            await connection.execute("INSERT INTO enlisted VALUES ('block behind')")
+        assert [count(system, each) for each in ("cancelled before", "block behind")] == [0, 1]
+        assert enlisted.last(connection) is not None
+
+
+async def test_a_connection_whose_rollback_is_interrupted_is_closed(
+    system: System, async_hw: AsyncHighwater, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("highwater.enlist._psycopg._GIVE_UP_S", 0.1)
+    with Relay(app_address(system)) as relay, held(async_hw):
+        connection = await AsyncConnection.connect(relay.address)
+        enlist(async_hw, connection)
+        task = await begin_commit(connection, "rollback unanswered")
+        relay.is_mute = True
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert connection.broken
+        await connection.close()
+    assert count(system, "rollback unanswered") == 0
 
 
 async def test_an_engine_of_sqlalchemy(system: System, async_hw: AsyncHighwater) -> None:

@@ -13,7 +13,7 @@ import contextlib
 import inspect
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from .._core.errors import HighwaterError, unknown_outcome, usage_error
 from .._core.ids import new_transaction_id
@@ -40,6 +40,9 @@ R = TypeVar("R")
 E = TypeVar("E", bound=BaseEnlisted[Any])
 
 Steps = Generator[Any, Any, R]
+
+#: A rollback that takes longer closes the connection, which rolls back, too.
+_GIVE_UP_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,32 +73,62 @@ def _on_socket(steps: Steps[Any], state: Any) -> Steps[Any]:
     return state
 
 
+def _give_up(steps: Steps[Any], interrupt: BaseException) -> Steps[None]:
+    """Raises the interrupt in the hook, and runs what the hook still has to do on the socket."""
+    try:
+        state = steps.throw(interrupt)
+        while True:
+            ready = yield state
+            state = steps.send(ready)
+    except BaseException as error:
+        if error is not interrupt:
+            raise
+
+
 def _hook_waits(connection: Any) -> None:
     """Makes the connection wait for the service where a hook does.
 
-    It may have no socket any more then, so psycopg's own `wait` is called where one is needed.
+    It may have no socket any more then, so psycopg's own `wait` is called where one is needed. An
+    interrupt of a wait for the service reaches the hook, which must not leave the transaction open:
+    psycopg takes its block for ended. A hook that is interrupted there, too, is closed.
     """
     wait = connection.wait
 
     def wait_here(steps: Steps[Any], *args: Any, **options: Any) -> Any:
-        state = _advance(steps)
-        while not isinstance(state, Ended):
-            if isinstance(state, Until):
-                concurrent.futures.wait([state.work])  # type: ignore[list-item] # of a synchronous client
+        with contextlib.closing(steps):
+            state = _advance(steps)
+            while not isinstance(state, Ended):
+                if not isinstance(state, Until):
+                    state = wait(_on_socket(steps, state), *args, **options)
+                    continue
+                try:
+                    concurrent.futures.wait([state.work])  # type: ignore[list-item] # of a synchronous client
+                except BaseException as interrupt:
+                    wait(_give_up(steps, interrupt))
+                    raise
                 state = _advance(steps)
-            else:
-                state = wait(_on_socket(steps, state), *args, **options)
-        return state.value
+            return state.value
 
     async def wait_on_loop(steps: Steps[Any], *args: Any, **options: Any) -> Any:
-        state = _advance(steps)
-        while not isinstance(state, Ended):
-            if isinstance(state, Until):
-                await asyncio.wait([state.work])  # type: ignore[type-var] # of an asynchronous client
+        with contextlib.closing(steps):
+            state = _advance(steps)
+            while not isinstance(state, Ended):
+                if not isinstance(state, Until):
+                    state = await wait(_on_socket(steps, state), *args, **options)
+                    continue
+                try:
+                    await asyncio.wait([state.work])  # type: ignore[type-var] # of an asynchronous client
+                except GeneratorExit:
+                    # Nothing can be awaited any more.
+                    raise
+                except BaseException as interrupt:
+                    # An application that cancels wants an end, even without an answer.
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_GIVE_UP_S):
+                            await wait(_give_up(steps, interrupt))
+                    raise
                 state = _advance(steps)
-            else:
-                state = await wait(_on_socket(steps, state), *args, **options)
-        return state.value
+            return state.value
 
     connection.wait = wait_on_loop if inspect.iscoroutinefunction(wait) else wait_here
 
@@ -180,7 +213,11 @@ class EnlistedConnection(Generic[E]):
             yield Until(opened.ticket)
             issued = opened.ticket.result()
             self._service.check(issued)
-        except Exception:
+        except GeneratorExit:
+            self._forget()
+            self._connection.pgconn.finish()
+            raise
+        except BaseException:
             self._forget()
             yield from self._roll_back()
             raise
@@ -282,6 +319,10 @@ class EnlistedConnection(Generic[E]):
         except psycopg.Error:
             # Without a connection there is nothing to roll back.
             return
+        except BaseException:
+            # Interrupted: the transaction would stay open, and later ones would be part of it.
+            self._connection.pgconn.finish()
+            raise
 
 
 def _hooked(factory: type[Any], hooks: EnlistedConnection[Any]) -> type[Any]:
