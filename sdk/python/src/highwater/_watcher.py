@@ -88,7 +88,7 @@ class Closable(Protocol):
 
 
 class _About(TypedDict):
-    """What the error of a wait says about the transaction; of several, about one that is pending."""
+    """What the error of a wait says about the transaction; of several, about a pending one."""
 
     token: str
     transaction_id: str | None
