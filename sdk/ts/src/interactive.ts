@@ -238,6 +238,9 @@ export class InteractiveTransaction {
     committed?: () => T | undefined,
   ): Promise<T> {
     const { signal = this.#options.signal } = options;
+    // It takes no time and sends nothing, so nothing can end it.
+    const known = committed?.();
+    if (known) return Promise.resolve(known);
     return this.#inTurn({ timeoutMs: this.#limitMs(options), signal }, async (call) => {
       const found = committed?.();
       if (found) return found;
@@ -264,10 +267,11 @@ export class InteractiveTransaction {
     const { timeoutMs, signal } = call;
     const untilMs = monotonicMs() + timeoutMs;
     const before = this.#queue;
-    const outcome = this.#commits > 0 ? "unknown" : "not_applied";
-    const turn = within(before, timeoutMs, signal, (isAborted) =>
-      endError(isAborted, signal, outcome, this.id),
-    );
+    const isCommitting = this.#commits > 0;
+    const turn = within(before, timeoutMs, signal, (isAborted) => {
+      const outcome = this.#committed || !isCommitting ? this.#outcome : "unknown";
+      return endError(isAborted, signal, outcome, this.id);
+    });
     const called = turn.then(() => run({ ...call, timeoutMs: untilMs - monotonicMs() }));
     this.#queue = Promise.allSettled([before, called]);
     return called;

@@ -65,3 +65,28 @@ test("its time is for all runs and calls together, and what is left of it for ea
   const tx = await hw.begin({ timeoutMs: 2_500 });
   await Promise.all([transact, assert.rejects(body(tx), { code: "gateway_lost" })]);
 });
+
+test("a signal that is aborted after the body has committed takes nothing back", async (context) => {
+  const fake = await service(context);
+  const hw = client(context, [fake]);
+  const published = new AbortController();
+  const value = await hw.transact(
+    async (tx) => {
+      await tx.query(statement);
+      await tx.commit();
+      published.abort();
+      return 5;
+    },
+    { signal: published.signal },
+  );
+  assert.equal(value, 5);
+  const tx = await hw.begin();
+  await tx.query(statement);
+  const committed = await tx.commit();
+  const signal = AbortSignal.abort();
+  assert.equal(await tx.commit({ signal }), committed);
+  const applied = { name: "AbortError", outcome: "applied" };
+  await assert.rejects(tx.commit({ signal, ack: "durable" }), applied);
+  await assert.rejects(tx.query(statement, { signal }), applied);
+  await assert.rejects(tx.rollback({ signal }), applied);
+});
