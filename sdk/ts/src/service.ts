@@ -247,7 +247,9 @@ export class Service {
    * is asked about pending promises.
    */
   async verdicts(request: VerdictsRequest, options: CallOptions): Promise<VerdictsResponse> {
-    const { trackers } = this.deps;
+    const { trackers, totalMs } = this.deps;
+    const { timeoutMs = totalMs + (request.waitMs ?? 0) } = options;
+    const untilMs = monotonicMs() + timeoutMs;
     for (let asked = 1; ; asked++) {
       let url = "";
       const call: Call<VerdictsResponse> = {
@@ -258,10 +260,13 @@ export class Service {
         accepts: isVerdictsResponse,
         onAnswer: (pin) => (url = pin.url),
       };
-      const answer = await this.read(call, options);
+      const answer = await this.read(call, { ...options, timeoutMs: untilMs - monotonicMs() });
       if (!answer.blind) return answer;
       trackers.failed(url);
-      if (asked >= trackers.size || !trackers.hasAwake()) return answer;
+      const isOpen = answer.verdicts.some(
+        (each) => !("error" in each) && /pending|unknown/.test(each.verdict),
+      );
+      if (!isOpen || asked >= trackers.size || !trackers.hasAwake()) return answer;
     }
   }
 

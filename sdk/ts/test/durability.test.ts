@@ -2,6 +2,7 @@
 // scenarios of sdk/conformance.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { token } from "@highwater/conformance/fake";
 import { type LiveState, sql, TransactionLostError, UnknownOutcomeError } from "../src/index.ts";
 import { client, FAILOVER, service, streaming } from "./client-support.ts";
@@ -165,4 +166,27 @@ test("subscribe: how things stand now and after every change, and the stream is 
   assert.equal(fake.seen.openStreams, 1);
   off();
   await fake.until(({ openStreams }) => openStreams === 0);
+});
+
+test("verdicts: trackers that are blind are asked within one time limit, and about what is open", async (context) => {
+  const [near, far] = [
+    await service(context, { verdicts: { ok: { each: "pending", blind: true } } }),
+    await service(context, { verdicts: "hang" }),
+  ];
+  const timeoutMs = 4_000;
+  // The first answer comes when most of the time is over.
+  const slowly = async (url: string, init: RequestInit): Promise<Response> => {
+    const answer = await fetch(url, init);
+    if (url.startsWith(near.url) && url.endsWith("/verdicts")) await pause(0.6 * timeoutMs);
+    return answer;
+  };
+  const hw = client(context, [near, far], { fetch: slowly });
+  const beganMs = performance.now();
+  await assert.rejects(hw.verdicts([token(1, 10)], { timeoutMs }), { name: "NoAnswerError" });
+  assert.ok(performance.now() - beganMs < 1.4 * timeoutMs);
+  assert.equal(far.seen.verdicts, 1);
+  near.follow({ verdicts: { ok: { each: "durable", blind: true } } });
+  const [verdict] = await client(context, [near, far]).verdicts([token(1, 10)]);
+  assert.equal(verdict?.verdict, "durable");
+  assert.equal(far.seen.verdicts, 1);
 });
