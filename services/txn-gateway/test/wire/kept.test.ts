@@ -154,8 +154,12 @@ describe("contents of transactions on the PostgreSQL wire", () => {
     await on("session: search_path", (row) => [query(insert(row))]);
     await client.query("RESET search_path");
 
-    assert.equal(await lose("too large", (row) => inBlock(insert(row, "x".repeat(70_000)))), "");
-    assert.equal(await lose("off", (row) => inBlock("SET LOCAL highwater.keep = 'off'", insert(row))), "");
+    assert.equal(await lose("too large", (row) => inBlock(insert(row, "x".repeat(70_000)))), "off");
+    assert.equal(
+      await lose("off", (row) => inBlock("SET LOCAL highwater.keep = 'off'", insert(row))),
+      "off",
+      "the answer of the transaction before it does not stand",
+    );
     assert.equal(
       await lose("a text that commits", (row) => [
         query("BEGIN"),
@@ -163,7 +167,7 @@ describe("contents of transactions on the PostgreSQL wire", () => {
         query(insert(row)),
         query("COMMIT"),
       ]),
-      "",
+      "off",
     );
 
     // A value that does not fit any more at the COMMIT, through a gateway that survives.

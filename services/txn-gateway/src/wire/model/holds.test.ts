@@ -162,6 +162,12 @@ test("behind the token of an earlier transaction one without a token says so", (
   session.server(tag("SET"), ready("I"));
   assert.equal(session.received(), "CSSZ");
   assert.equal(session.state.lastCommit, null);
+  session.state.hasOldToken = true;
+  session.state.hasSaidKept = true;
+  session.state.isStale = false;
+  session.client(query("SET a.b = 3"));
+  session.server(tag("SET"), ready("I"));
+  assert.equal(session.received(), "CSSSZ", "and that nothing is kept");
 });
 
 test("behind COMMIT AND CHAIN its token is that of an earlier transaction", () => {

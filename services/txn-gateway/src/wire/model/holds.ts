@@ -17,7 +17,7 @@ export const TOKEN_PARAMETER = "highwater.token";
 /** The level of the commit with the token; empty: it was answered before it was durable. */
 export const ACHIEVED_PARAMETER = "highwater.achieved";
 /** With a token: whether a tracker has the transaction's contents. */
-export const KEPT_PARAMETER = "highwater.kept";
+const KEPT_PARAMETER = "highwater.kept";
 /** With a durable-only answer: the token for `highwater.after` of the next session. */
 export const FLOOR_PARAMETER = "highwater.floor";
 /** How old that answer is at most, in milliseconds; empty: not known. */
@@ -26,6 +26,17 @@ const NO_TOKEN = Buffer.concat([
   parameterStatus(TOKEN_PARAMETER, ""),
   parameterStatus(ACHIEVED_PARAMETER, ""),
 ]);
+const NOT_KEPT = parameterStatus(KEPT_PARAMETER, "off");
+
+/**
+ * Says at the gate whether its transaction is kept. Null: nothing waited for that, which is said
+ * only to a client that may have the answer of an earlier transaction.
+ */
+export function sayKept(gate: Gate, isKept: boolean | null, state: SessionState): void {
+  if (isKept === null && (gate.attempt === null || !state.hasSaidKept)) return;
+  state.hasSaidKept = true;
+  gate.say(isKept === true ? parameterStatus(KEPT_PARAMETER, "on") : NOT_KEPT);
+}
 
 const withoutReceipt = (hint: string): Buffer =>
   noticeResponse({
@@ -228,11 +239,12 @@ export class Holds {
   /** No commit gets a token, so the client must not keep the token of an earlier transaction. */
   #sendNoToken(): void {
     const gate = this.#commit;
+    const nothing = this.#state.hasSaidKept ? Buffer.concat([NO_TOKEN, NOT_KEPT]) : NO_TOKEN;
     // At the gate, because the answer gets a token of its own there if it goes out early.
-    if (gate !== null && gate.decision !== "open") gate.say(NO_TOKEN);
+    if (gate !== null && gate.decision !== "open") gate.say(nothing);
     else {
       this.#run.flush();
-      this.#state.client.push(NO_TOKEN);
+      this.#state.client.push(nothing);
     }
     this.#state.hasOldToken = false;
   }

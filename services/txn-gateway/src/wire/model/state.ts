@@ -132,6 +132,8 @@ export class SessionState {
   isDiscarding = false;
   /** The client has a token of an earlier transaction. */
   hasOldToken = false;
+  /** It knows whether an earlier transaction is kept. */
+  hasSaidKept = false;
   /** The gate of its last transaction's answer; null when that transaction has not committed. */
   lastCommit: Gate | null = null;
   /** What the check before a COMMIT found; null when there was no check. */
@@ -223,7 +225,7 @@ export class SessionState {
         this.outside.toServer(UNNAMED_BORDER);
         this.expected.push(QUIET.close);
       }
-      // An error of the client's batch makes the server skip our Parse. The next unit waits to know.
+      // An error in the batch makes the server skip our Parse. The next unit waits to know that.
       if (purpose === "check" && !this.isPrepared) this.mayHaveSet = true;
       if (!isOurs || !this.isPrepared)
         this.#begin(this.isPrepared, this.isReader ? this.own.readPrepare : this.own.prepare);

@@ -5,7 +5,7 @@ import { errorResponse, noticeResponse, parameterStatus, type Report } from "../
 import { FrameError } from "../frames/scanner.ts";
 import { ClientLeg } from "../model/client-leg.ts";
 import { type Gate, HoldQueue } from "../model/hold-queue.ts";
-import { ACHIEVED_PARAMETER, KEPT_PARAMETER, TOKEN_PARAMETER } from "../model/holds.ts";
+import { ACHIEVED_PARAMETER, sayKept, TOKEN_PARAMETER } from "../model/holds.ts";
 import { atLeast, type ReceiptValues, type Settings } from "../model/own.ts";
 import { type RecordedStatements } from "../model/recorder.ts";
 import { ServerLeg } from "../model/server-leg.ts";
@@ -333,7 +333,7 @@ export class WireSession {
             this.#traces.answered(gate, isEarly);
             if (isDurableOnly && position !== null) sayFloor(gate, position, askedAtMs, this.#options);
             const kept = isEarly ? attempt?.whenKept() : null;
-            if (kept == null) this.#open(gate);
+            if (kept == null) this.#openKept(gate, null);
             else
               void kept.then((isKept) => {
                 this.#openKept(gate, isKept);
@@ -348,10 +348,13 @@ export class WireSession {
     if (!this.#mustHold(gate)) this.#releaseInTime(gate, settings);
   }
 
-  /** An answer at the commit point waits until a tracker has the contents, or its time is over. */
-  #openKept(gate: Gate, isKept: boolean): void {
+  /**
+   * An answer at the commit point waits until a tracker has the contents, or its time is over.
+   * Null: it did not wait for that.
+   */
+  #openKept(gate: Gate, isKept: boolean | null): void {
     if (this.#isClosed || gate.decision === "open") return;
-    gate.say(parameterStatus(KEPT_PARAMETER, isKept ? "on" : "off"));
+    sayKept(gate, isKept, this.#state);
     this.#guarded(() => {
       this.#open(gate);
     });
@@ -442,6 +445,7 @@ export class WireSession {
     // The token is not known yet, and the client must not keep that of an earlier transaction.
     if (gate.attempt !== null && gate.position === null) gate.say(parameterStatus(TOKEN_PARAMETER, ""));
     if (gate.attempt !== null) gate.say(parameterStatus(ACHIEVED_PARAMETER, ""));
+    sayKept(gate, null, this.#state);
     gate.say(noticeResponse(RELEASED));
     this.#metrics.released();
     this.#traces.answered(gate, true);
