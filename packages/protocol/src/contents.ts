@@ -246,7 +246,7 @@ export const ReplayOutcome = Type.Object(
     kind: Type.Optional(
       Type.String({
         description:
-          "The kind of statement that cannot be run again, such as `trigger`; `unanswered`: its client waited for durability, was not answered that it is durable, and may run it again itself. So may a client of the PostgreSQL wire that is not known to be answered.",
+          "The kind of statement that cannot be run again, such as `trigger`; `unanswered`: its client waited for durability, was not answered that it is durable, and may run it again itself. So may a client of the PostgreSQL wire that is not known to be answered. `not_examined`, with a reason: its login role could not log in, or the database did not plan the statements in time; a later call examines it again.",
       }),
     ),
     because: Type.Optional(about(Uuid, "Id of the other lost transaction.")),

@@ -13,8 +13,8 @@ import { gather, type LostWrite } from "./gather.ts";
 
 export interface Owed {
   readonly epochs: ReadonlySet<string>;
-  /** Nothing more is to begin. */
-  readonly isOver: () => boolean;
+  /** Of the time that writes are held. 0: nothing more is to begin. */
+  readonly leftMs: () => number;
 }
 
 export interface AutomaticOptions {
@@ -94,8 +94,8 @@ export class AutomaticReplay {
         how,
       );
       if (trackers.answered === 0 || !isComplete) return false;
-      const isOver = (): boolean => !this.#isHeld(current);
-      const counts = await replay.bringBackOwed(writes, current, { epochs: new Set(epochs), isOver });
+      const leftMs = (): number => (this.#isHeld(current) ? primary.hold.leftMs(epoch) : 0);
+      const counts = await replay.bringBackOwed(writes, current, { epochs: new Set(epochs), leftMs });
       await replay.contents.endHold(node, epoch);
       primary.hold.end(epoch);
       const tookMs = Math.round(deps.clock.monotonicMs() - beganMs);

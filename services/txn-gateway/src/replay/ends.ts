@@ -35,7 +35,7 @@ export interface OwedCounts {
   readonly left: number;
 }
 
-export const UNKNOWN: Examined = { kind: "refused", why: "not_examined" };
+export const UNKNOWN = { kind: "refused", why: "not_examined" } as const satisfies Examined;
 
 const unrecoverable = (reason: Unrecoverable, kind?: string): End => ({
   outcome: "unrecoverable",
@@ -112,6 +112,30 @@ export function findUnordered(items: readonly Item[]): void {
       }
 }
 
+/**
+ * Those whose rows may decide on one that is to be brought back. A transaction that is ordered
+ * before or behind it counts by its rows only if somebody has declared that rows decide.
+ */
+export function toExamine(
+  items: readonly Item[],
+  isMine: (item: Item) => boolean,
+  independent: NonNullable<ReplayRequest["independent"]>,
+): readonly Item[] {
+  const isOpen = (item: Item): boolean => item.end === null && isMine(item);
+  const open = [...items.entries()].filter(([, item]) => isOpen(item));
+  return items.filter((item, n) => {
+    if (item.lost.contents === null || item.since === null) return false;
+    if (isOpen(item)) return true;
+    return open.some(([at, own]) => {
+      const [later, earlier] = n < at ? [own, item] : [item, own];
+      if (!mayHaveSeen(later.lost, earlier.lost)) return true;
+      // It is back, and came first.
+      if (n < at && item.end?.outcome === "replayed") return false;
+      return independent !== "none";
+    });
+  });
+}
+
 /** Why it must not run, as the others stand now: after a gap, or before what was brought back. */
 export function standsAside(
   items: readonly Item[],
@@ -123,7 +147,13 @@ export function standsAside(
     if (n === at) continue;
     const isBack = other.end?.outcome === "replayed";
     const [later, earlier] = n < at ? [item, other] : [other, item];
-    if (isBack === n < at || !mayHaveSeen(later.lost, earlier.lost)) continue;
+    if (isBack === n < at) continue;
+    if (!mayHaveSeen(later.lost, earlier.lost)) {
+      // Its rows would have shown whether both wrote one.
+      if (isBack && other.examined.kind !== "steps" && independent !== "all")
+        return { outcome: "conflict", reason: "unordered", because: other.lost.id };
+      continue;
+    }
     if (independent !== "none" && areIndependent(later.examined, earlier.examined, independent)) continue;
     return { outcome: "conflict", reason: n < at ? "blocked" : "too_late", because: other.lost.id };
   }

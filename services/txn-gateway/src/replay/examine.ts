@@ -42,7 +42,8 @@ const FIRST_WORD = /[a-z]+/i;
 /** Transactions whose plans are asked for in one round trip. */
 const TOGETHER = 64;
 
-type Run = Pick<OpenTransaction, "run">;
+/** Its transaction. */
+export type Run = Pick<OpenTransaction, "run">;
 
 /** Works in a transaction that only reads. */
 export class Examiner {
@@ -63,12 +64,18 @@ export class Examiner {
     return new Examiner(open, JSON.parse(session?.rows[0]?.[0] ?? "{}") as Record<string, string>);
   }
 
-  /** In the order of `all`, in few round trips: they may be many, and the primary far away. */
-  async examine(all: readonly ToExamine[]): Promise<readonly Examined[]> {
-    const examined: Examined[] = [];
-    for (let at = 0; at < all.length; at += TOGETHER)
-      examined.push(...(await this.#examineSome(all.slice(at, at + TOGETHER))));
-    return examined;
+  /**
+   * In the order of `all`, in few round trips: they may be many, and the primary far away.
+   * `onExamined` gets the index of each.
+   */
+  async examine(
+    all: readonly ToExamine[],
+    onExamined: (at: number, examined: Examined) => void,
+  ): Promise<void> {
+    for (let from = 0; from < all.length; from += TOGETHER) {
+      const some = await this.#examineSome(all.slice(from, from + TOGETHER));
+      for (const [n, examined] of some.entries()) onExamined(from + n, examined);
+    }
   }
 
   async #examineSome(some: readonly ToExamine[]): Promise<readonly Examined[]> {

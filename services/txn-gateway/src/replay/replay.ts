@@ -20,15 +20,8 @@ import {
   NOBODY,
   type Principal,
   requireScope,
-  sessionPrincipal,
 } from "@highwater/service";
-import {
-  type ContentsStore,
-  type OpenTransaction,
-  type ReceiptKey,
-  redo,
-  type TransactionSpec,
-} from "@highwater/store";
+import { type ContentsStore, type OpenTransaction, type ReceiptKey, redo } from "@highwater/store";
 import { type ActiveTransactions } from "../attempts/active.ts";
 import { type Attempts } from "../attempts/attempts.ts";
 import { lifespanMs } from "../attempts/bounds.ts";
@@ -53,11 +46,14 @@ import {
   overtaking,
   owedBefore,
   standsAside,
+  toExamine,
   UNKNOWN,
   unplanned,
 } from "./ends.ts";
-import { Examiner, statementsOf } from "./examine.ts";
+import { examineAll } from "./examination.ts";
+import { statementsOf } from "./examine.ts";
 import { gather, type LostWrite } from "./gather.ts";
+import { openFor } from "./open.ts";
 import { inOrder } from "./order.ts";
 import { runIn } from "./run.ts";
 
@@ -82,6 +78,8 @@ interface How {
   /** Null: it is no dry run. */
   readonly dry: DryRun | null;
   readonly isOver?: () => boolean;
+  /** For the examination of one role. Absent: as long as it should take at most. */
+  readonly limitMs?: number;
 }
 
 interface Among {
@@ -108,6 +106,8 @@ const ADMIT_PAUSE_MS = 200;
 const ID_BYTES = 10;
 const LOOK_UP = 500;
 const SETTLE_MS = 1_000;
+/** Of the time that writes are held, one role may take this part before any is brought back. */
+const EXAMINE_SHARE = 3;
 
 export class Replay {
   readonly automatic: AutomaticReplay;
@@ -182,7 +182,7 @@ export class Replay {
   async bringBackOwed(
     writes: readonly LostWrite[],
     current: PrimaryEpoch,
-    { epochs, isOver }: Owed,
+    { epochs, leftMs }: Owed,
   ): Promise<OwedCounts> {
     const items = await this.#itemsOf(writes, current);
     const isMine = owedBefore(items, epochs);
@@ -196,7 +196,9 @@ export class Replay {
       }
       const { replayIndependent: independent } = this.#parts.config;
       const caller = { principal: SERVICE };
-      await this.#bringBackAll(items, current, { isMine, caller, independent, dry: null, isOver });
+      const isOver = (): boolean => leftMs() <= 0;
+      const limitMs = leftMs() / EXAMINE_SHARE;
+      await this.#bringBackAll(items, current, { isMine, caller, independent, dry: null, isOver, limitMs });
     }
     const count = (outcome: End["outcome"] | undefined): number =>
       mine.filter(({ end }) => end?.outcome === outcome).length;
@@ -211,7 +213,10 @@ export class Replay {
   /** In their order. Those of others have no end here, and stand in the way. */
   async #bringBackAll(items: readonly Item[], current: PrimaryEpoch, how: How): Promise<void> {
     const { isMine, caller, independent, dry, isOver = () => false } = how;
-    await this.#examine(items, current, caller);
+    const needed = toExamine(items, isMine, independent);
+    const mustLead = (): Promise<void> => this.#mustLead(current);
+    await examineAll(needed, current, this.#parts, { caller, limitMs: how.limitMs, mustLead });
+    for (const item of items) if (item.end === null && item.lost.root === null) item.end = unplanned(item);
     findUnordered(items);
     const kept: Kept[] = [];
     for (const [at, item] of items.entries()) {
@@ -224,6 +229,12 @@ export class Replay {
     }
     // Their contents are to survive the next failover as well.
     await Promise.all(kept.map((each) => each.whenReached()));
+  }
+
+  /** Errors: `primary_unavailable`, `epoch_changed`. */
+  async #mustLead({ node, epoch }: PrimaryEpoch): Promise<void> {
+    const end = await this.#asked(this.#parts.deps.store.logEnd(node));
+    if (end.epoch !== epoch) throw new HighwaterError("epoch_changed", { retryAfterMs: RETRY_MS.soon });
   }
 
   /** The primary may fail in the middle. Errors: `primary_unavailable`. */
@@ -283,28 +294,6 @@ export class Replay {
           kind === "commit" ? { outcome: "replayed", replayedBy: item.root.id } : hopeless(item.lost, kind);
       }
     }
-  }
-
-  /** Asks for the plans of all that may run, of each role in a transaction that only reads. */
-  async #examine(items: readonly Item[], current: PrimaryEpoch, caller: Caller): Promise<void> {
-    const open = items.filter(({ lost, since }) => lost.contents !== null && since !== null);
-    for (const role of new Set(open.map(({ lost }) => lost.contents?.role ?? null))) {
-      const begun = await openFor(this.#parts, current, caller, {
-        role,
-        readOnly: true,
-        isolation: "repeatable read",
-      });
-      try {
-        const examiner = await Examiner.in(begun);
-        const own = open.filter(({ lost }) => (lost.contents?.role ?? null) === role);
-        const asked = own.map(({ lost, since }) => ({ lost, since: since ?? "" }));
-        const found = await examiner.examine(asked);
-        for (const [at, item] of own.entries()) item.examined = found[at] ?? UNKNOWN;
-      } finally {
-        await begun.rollback();
-      }
-    }
-    for (const item of items) if (item.end === null && item.lost.root === null) item.end = unplanned(item);
   }
 
   async #bringBack(item: Item, among: Among): Promise<End> {
@@ -499,43 +488,6 @@ class DryRun {
 
 function rootOf({ root }: Item, id: string): { sql: string; params: string[] } {
   return { sql: redo.INSERT_REDO, params: [root.id, root.tag, id] };
-}
-
-async function openFor(
-  { deps, keys, config }: ReplayContext,
-  { node, epoch }: PrimaryEpoch,
-  { principal, signal }: Caller,
-  how: Pick<TransactionSpec, "readOnly" | "isolation"> &
-    Partial<Pick<TransactionSpec, "id" | "tag">> & {
-      readonly role: string | null;
-      readonly contents?: LostWrite["contents"];
-    },
-): Promise<OpenTransaction> {
-  const id = how.id ?? makeUuidV7(deps.clock.wallMs(), randomBytes(ID_BYTES));
-  const { statement_timeout: statementMs, lock_timeout: lockMs } = how.contents?.settings ?? {};
-  const opening = await deps.store.begin(
-    node,
-    {
-      id,
-      tag: how.tag ?? keys.receiptTag(principal.owner, id),
-      epoch,
-      statements: [],
-      isolation: how.isolation,
-      readOnly: how.readOnly,
-      role: how.role,
-      digest: how.readOnly ? 0n : INTERACTIVE,
-      principal: sessionPrincipal({ ...principal, role: how.role }),
-      statementTimeoutMs: Number(statementMs ?? config.statementTimeoutMs),
-      lockTimeoutMs: Number(lockMs ?? config.lockTimeoutMs),
-      limitMs: lifespanMs(config.totalTimeoutMs, "interactive"),
-      maxRows: config.maxRows,
-      maxBytes: config.maxResultBytes,
-      tellsOrder: !how.readOnly,
-    },
-    signal,
-  );
-  if (opening.kind === "open") return opening.transaction;
-  throw new Error("a new id has a receipt already");
 }
 
 function seqOf(primary: Primary, epoch: EpochId): number {
