@@ -1,9 +1,9 @@
 // Goal: no owner keeps another owner's lost transactions from coming back, whatever its role, its
 // sessions and its functions do, and none sees another one's role.
 // Method: the whole product as real processes, with API keys. A region is lost with transactions of
-// several owners. Functions of two of them run when a statement is planned: on the new primary one
-// sleeps and catches each cancellation, and one ends its own session. The tests share one system
-// and run in order.
+// several owners. Functions run when a statement of two of them is planned, and when those of two
+// others run: on the new primary one sleeps and catches each cancellation, and one ends its own
+// session. The tests share one system and run in order.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, describe, it } from "node:test";
@@ -13,7 +13,7 @@ import { eventually, KEEPING, newId, post, putAhead, starve } from "../src/testi
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const HOLD_MS = 40_000;
-const OWNERS = ["alice", "bob", "carol", "dave"] as const;
+const OWNERS = ["alice", "bob", "carol", "dave", "erin", "frank"] as const;
 type Owner = (typeof OWNERS)[number];
 const SCOPES = ["read", "write", "contents:read", "contents:replay"] as const;
 const roleOf = (owner: Owner): string => ownRole({ name: owner, owner, scopes: SCOPES }).name;
@@ -31,7 +31,10 @@ END $$;
 CREATE FUNCTION ended() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
   IF is_new() THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;
   RETURN 1;
-END $$`;
+END $$;
+CREATE TABLE waiting (id uuid PRIMARY KEY, n int DEFAULT 1 CHECK (n = slow()));
+CREATE TABLE ending (id uuid PRIMARY KEY, n int DEFAULT 1 CHECK (n = ended()));
+GRANT ALL ON waiting, ending TO app`;
 
 describe("a replay for one owner", () => {
   let system: System;
@@ -47,9 +50,11 @@ describe("a replay for one owner", () => {
     params: [id],
   });
 
-  async function lose(owner: Owner, options: { keep: true } | { onLost: "replay" }, first?: string) {
+  async function lose(owner: Owner, options: { keep: true } | { onLost: "replay" }, sql?: string) {
     const id = newId();
-    const statements = [...(first === undefined ? [] : [{ sql: first }]), insertOf(id)];
+    const statements = sql?.startsWith("INSERT")
+      ? [{ sql, params: [id] }]
+      : [...(sql === undefined ? [] : [{ sql }]), insertOf(id)];
     const url = `${system.gateway(EAST).url}/v1/transactions`;
     const { body } = await post<TransactionResponse>(url, { id, statements, ...options }, bearer(owner));
     assert.equal(body.kept, true, JSON.stringify(body));
@@ -97,6 +102,8 @@ describe("a replay for one owner", () => {
     await lose("bob", { onLost: "replay" }, "SELECT slow()");
     await lose("carol", { onLost: "replay" }, "SELECT ended()");
     await lose("dave", { keep: true });
+    await lose("erin", { onLost: "replay" }, "INSERT INTO waiting (id) VALUES ($1)");
+    await lose("frank", { onLost: "replay" }, "INSERT INTO ending (id) VALUES ($1)");
     for (const options of [{ keep: true }, { onLost: "replay" }] as const)
       for (let n = 0; n < 2; n++) await lose("alice", options);
     await eventually("a tracker of another region has all contents", async () => {

@@ -52,6 +52,8 @@ const GATEWAY = {
   warn: {
     replay_failed:
       "Lost transactions with `onLost` could not be brought back before the writes of `epoch`. Tried again while these are held back; then an operator has to do it.",
+    replay_left:
+      "A lost transaction with `onLost` could not be brought back before the writes of an epoch, and with it those of its owner that follow. An operator has to do it.",
     replay_not_examined:
       "Lost `transactions` of one owner that ran as `role` could not be planned on the new primary, and are reported to their owner as `not_examined`. Those of others are brought back all the same.",
     outcome_unknown: "The connection broke during COMMIT. The gateway settles the transaction's id.",

@@ -13,7 +13,7 @@ import { openFor, type OpenContext } from "./open.ts";
 interface How {
   readonly caller: Caller;
   /** For each owner and role; less if they have few. */
-  readonly limitMs: number | undefined;
+  readonly limitMs: number;
   /** Errors: HighwaterError if the node cannot be asked, or is not the primary of the epoch. */
   readonly mustLead: () => Promise<void>;
 }
@@ -67,7 +67,7 @@ async function examineGroup(
   group: Group,
   current: PrimaryEpoch,
   parts: OpenContext,
-  { caller, limitMs = Infinity, over, mustLead }: How & { readonly over: AbortSignal },
+  { caller, limitMs, over, mustLead }: How & { readonly over: AbortSignal },
 ): Promise<void> {
   const { clock, log } = parts.deps;
   const withinMs = Math.min(LIMIT_MS + EACH_MS * group.items.length, limitMs);

@@ -77,9 +77,8 @@ interface How {
   readonly independent: NonNullable<ReplayRequest["independent"]>;
   /** Null: it is no dry run. */
   readonly dry: DryRun | null;
-  readonly isOver?: () => boolean;
-  /** For the examination of one role. Absent: as long as it should take at most. */
-  readonly limitMs?: number;
+  /** Time that is left for all owners' transactions. Absent: they are the caller's own. */
+  readonly leftMs?: () => number;
 }
 
 interface Among {
@@ -196,9 +195,7 @@ export class Replay {
       }
       const { replayIndependent: independent } = this.#parts.config;
       const caller = { principal: SERVICE };
-      const isOver = (): boolean => leftMs() <= 0;
-      const limitMs = leftMs() / EXAMINE_SHARE;
-      await this.#bringBackAll(items, current, { isMine, caller, independent, dry: null, isOver, limitMs });
+      await this.#bringBackAll(items, current, { isMine, caller, independent, dry: null, leftMs });
     }
     const count = (outcome: End["outcome"] | undefined): number =>
       mine.filter(({ end }) => end?.outcome === outcome).length;
@@ -210,22 +207,39 @@ export class Replay {
     };
   }
 
-  /** In their order. Those of others have no end here, and stand in the way. */
+  /**
+   * In their order. Those of others have no end here, and stand in the way. Where they are of all
+   * owners, one that fails leaves only its owner's without an end.
+   */
   async #bringBackAll(items: readonly Item[], current: PrimaryEpoch, how: How): Promise<void> {
-    const { isMine, caller, independent, dry, isOver = () => false } = how;
+    const { isMine, caller, independent, dry, leftMs } = how;
     const needed = toExamine(items, isMine, independent);
     const mustLead = (): Promise<void> => this.#mustLead(current);
-    await examineAll(needed, current, this.#parts, { caller, limitMs: how.limitMs, mustLead });
+    const limitMs = leftMs === undefined ? Infinity : leftMs() / EXAMINE_SHARE;
+    await examineAll(needed, current, this.#parts, { caller, limitMs, mustLead });
     for (const item of items) if (item.end === null && item.lost.root === null) item.end = unplanned(item);
     findUnordered(items);
     const kept: Kept[] = [];
+    /** Owners of whom one could not be brought back. */
+    const failed = new Set<bigint>();
+    const isOpen = (item: Item): boolean => item.end === null && isMine(item) && !failed.has(item.lost.owner);
     for (const [at, item] of items.entries()) {
       item.end ??= endOfRoot(items, item);
-      if (item.end !== null || !isMine(item)) continue;
-      if (isOver()) break;
-      item.end =
-        standsAside(items, at, independent) ??
-        (await (dry === null ? this.#bringBack(item, { items, caller, kept }) : dry.run(item)));
+      if (!isOpen(item)) continue;
+      if (leftMs !== undefined && leftMs() <= 0) break;
+      const aside = standsAside(items, at, independent);
+      if (aside !== null) item.end = aside;
+      else if (dry !== null) item.end = await dry.run(item);
+      else if (leftMs === undefined) item.end = await this.#bringBack(item, { items, caller, kept });
+      else {
+        const { owner } = item.lost;
+        const others = items.some((other) => other.lost.owner !== owner && isOpen(other));
+        const withinMs = leftMs() / (others ? 2 : 1);
+        item.end = await this.#bringBackWithin(withinMs, item, { items, caller, kept });
+        if (item.end !== null) continue;
+        await mustLead();
+        failed.add(owner);
+      }
     }
     // Their contents are to survive the next failover as well.
     await Promise.all(kept.map((each) => each.whenReached()));
@@ -296,6 +310,31 @@ export class Replay {
     }
   }
 
+  /** Null: it could not be brought back, or not in the time that one owner may take. */
+  async #bringBackWithin(withinMs: number, item: Item, among: Among): Promise<End | null> {
+    const { clock, log } = this.#parts.deps;
+    const late = new AbortController();
+    const stop = clock.after(withinMs, () => {
+      const detail = `It took longer than ${String(Math.round(withinMs))} ms.`;
+      late.abort(new HighwaterError("statement_timeout", { detail }));
+    });
+    try {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return await this.#bringBack(item, { ...among, caller: { ...among.caller, signal: late.signal } });
+        } catch (cause) {
+          if (attempt >= TRIES || late.signal.aborted || !mayPass(cause)) {
+            log.warn("replay_left", { transactionId: item.lost.id, cause: String(cause) });
+            return null;
+          }
+        }
+        await sleep(clock, RETRY_MS.soon, late.signal);
+      }
+    } finally {
+      stop();
+    }
+  }
+
   async #bringBack(item: Item, among: Among): Promise<End> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -339,7 +378,7 @@ export class Replay {
     let open: OpenTransaction | null = null;
     let isSent = false;
     try {
-      attempt.exposed = (await this.#admitted(owner)).exposed;
+      attempt.exposed = (await this.#admitted(owner, caller.signal)).exposed;
       const settings = { role: contents.role, readOnly: false, isolation, contents, id, tag } as const;
       open = await openFor(this.#parts, current, { ...caller, principal }, settings);
       const ran = await runIn(open, lost, examined, {
@@ -349,7 +388,11 @@ export class Replay {
         overtakenBy: this.#overtakenBy(items, current)(item),
       });
       if (ran === "taken") return { outcome: "replayed", ...(await this.#byOther(current, item)) };
-      if (!("results" in ran)) return { outcome: "conflict", ...ran };
+      if (!("results" in ran)) {
+        // The database refused it because it was cancelled.
+        caller.signal?.throwIfAborted();
+        return { outcome: "conflict", ...ran };
+      }
       kept?.add(statementsOf(lost));
       kept?.answered(ran.results);
       const transaction = open;
@@ -392,7 +435,7 @@ export class Replay {
   }
 
   /** Near the limit of what may be lost, it waits like any other writer. */
-  async #admitted(owner: bigint): Promise<Admitted> {
+  async #admitted(owner: bigint, signal: AbortSignal | undefined): Promise<Admitted> {
     const { exposure, deps } = this.#parts;
     for (let attempt = 1; ; attempt++) {
       try {
@@ -400,8 +443,8 @@ export class Replay {
         await admitted.slow;
         return admitted;
       } catch (cause) {
-        if (attempt >= ADMIT_TRIES) throw cause;
-        await sleep(deps.clock, ADMIT_PAUSE_MS);
+        if (attempt >= ADMIT_TRIES || signal?.aborted === true) throw cause;
+        await sleep(deps.clock, ADMIT_PAUSE_MS, signal);
       }
     }
   }
@@ -488,6 +531,11 @@ class DryRun {
 
 function rootOf({ root }: Item, id: string): { sql: string; params: string[] } {
   return { sql: redo.INSERT_REDO, params: [root.id, root.tag, id] };
+}
+
+/** Nothing was applied, and another try may succeed. */
+function mayPass(cause: unknown): boolean {
+  return cause instanceof HighwaterError && cause.outcome === "not_applied" && cause.code !== "forbidden";
 }
 
 function seqOf(primary: Primary, epoch: EpochId): number {
