@@ -131,6 +131,16 @@ describe("a replay for one owner", () => {
     );
   });
 
+  it("runs one at a time, and each owner has one that runs or waits", async () => {
+    const url = `${system.gateway(WEST).url}/v1/lost/replay`;
+    const asked = (["alice", "alice", "dave", "dave"] as const).map((owner) =>
+      post<{ code?: string }>(url, { independent: "none" }, bearer(owner)),
+    );
+    const answers = await Promise.all(asked);
+    const found = answers.map(({ status, body }) => `${String(status)} ${body.code ?? ""}`);
+    assert.deepEqual(found.sort(), ["200 ", "200 ", "503 overloaded", "503 overloaded"]);
+  });
+
   it("by hand succeeds, and those that could not be examined say so to their owner", async () => {
     const mine = idsOf("alice", false);
     assert.deepEqual(endsOf(await replay("alice", {}), mine), ["replayed", "replayed"], "a dry run");

@@ -56,6 +56,7 @@ import { gather, type LostWrite } from "./gather.ts";
 import { openFor } from "./open.ts";
 import { inOrder } from "./order.ts";
 import { runIn } from "./run.ts";
+import { Turns } from "./turns.ts";
 
 export interface ReplayContext {
   readonly config: Config;
@@ -111,11 +112,13 @@ const EXAMINE_SHARE = 3;
 export class Replay {
   readonly automatic: AutomaticReplay;
   readonly #parts: ReplayContext;
+  readonly #turns: Turns;
   #store: ContentsStore | null = null;
 
   constructor(parts: ReplayContext) {
     this.#parts = parts;
     this.automatic = new AutomaticReplay({ ...parts, replay: this });
+    this.#turns = new Turns(parts.deps.clock);
   }
 
   close(): void {
@@ -131,12 +134,20 @@ export class Replay {
   async run(request: ReplayRequest, caller: Caller): Promise<ReplayReport> {
     const { principal } = caller;
     requireScope(principal, "contents:replay");
-    const { contentsKeys, config, deps, primary } = this.#parts;
+    const { contentsKeys, config } = this.#parts;
     if (contentsKeys === null || config.trackers.length === 0)
       throw new HighwaterError("keep_unavailable", {
         detail: "There are no HIGHWATER_CONTENTS_KEYS or no trackers.",
       });
-    const current = await primary.admit();
+    return this.#turns.run(principal.owner, caller.signal, (signal) =>
+      this.#run(request, { ...caller, signal }, contentsKeys),
+    );
+  }
+
+  async #run(request: ReplayRequest, caller: Caller, contentsKeys: ContentsKeys): Promise<ReplayReport> {
+    const { principal } = caller;
+    const { config, deps, primary } = this.#parts;
+    const current = await primary.admitWrite();
     const { writes, trackers } = await gather(deps.transport, config.trackers, contentsKeys);
     if (trackers.answered === 0)
       throw new HighwaterError("marks_unavailable", {
