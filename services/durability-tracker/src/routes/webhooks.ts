@@ -21,73 +21,93 @@ import {
   type WebhookSecret,
 } from "@highwater/protocol";
 import { callerOf, requireScope } from "@highwater/service";
+import { PageTurns } from "../events/page-turns.ts";
 import { type EndpointId, type WebhookAdmin } from "../webhooks/admin.ts";
 
 export interface WebhookRoutesDeps {
   readonly admin: WebhookAdmin;
 }
 
+/** The calls of all owners and the deliveries share a few connections, so an owner's take turns. */
+type InTurn = <T>(request: FastifyRequest, call: () => Promise<T>) => Promise<T>;
+
 /** Register it in a scope that knows its callers. */
 export function registerWebhookRoutes(app: FastifyInstance, { admin }: WebhookRoutesDeps): void {
+  const turns = new PageTurns({ limit: "webhookCalls", calls: "calls about webhooks" });
+  const inTurn: InTurn = (request, call) => turns.take(ownerOf(request), call);
   app.post("/v1/webhooks", async (request, reply): Promise<CreatedWebhook> => {
     const owner = ownerOf(request);
-    const made = await admin.create(owner, bodyOf(request, NewWebhook), byOf(request));
+    const asked = bodyOf(request, NewWebhook);
+    const made = await inTurn(request, () => admin.create(owner, asked, byOf(request)));
     void reply.code(201).header("location", `/v1/webhooks/${made.id}`).header("cache-control", "no-store");
     return made;
   });
   app.get("/v1/webhooks", async (request): Promise<WebhookList> => {
-    return { webhooks: await admin.list(ownerOf(request)) };
+    const owner = ownerOf(request);
+    return { webhooks: await inTurn(request, () => admin.list(owner)) };
   });
-  app.get("/v1/webhooks/:id", (request): Promise<Webhook> => admin.read(endpointOf(request)));
+  app.get("/v1/webhooks/:id", (request): Promise<Webhook> => {
+    const endpoint = endpointOf(request);
+    return inTurn(request, () => admin.read(endpoint));
+  });
   app.patch("/v1/webhooks/:id", (request): Promise<Webhook> => {
     const endpoint = endpointOf(request);
-    return admin.change(endpoint, bodyOf(request, WebhookChange), byOf(request));
+    const asked = bodyOf(request, WebhookChange);
+    return inTurn(request, () => admin.change(endpoint, asked, byOf(request)));
   });
   app.delete("/v1/webhooks/:id", async (request, reply) => {
-    await admin.remove(endpointOf(request), byOf(request));
+    const endpoint = endpointOf(request);
+    await inTurn(request, () => admin.remove(endpoint, byOf(request)));
     return reply.code(204).send();
   });
-  secretRoutes(app, admin);
-  deliveryRoutes(app, admin);
+  secretRoutes(app, admin, inTurn);
+  deliveryRoutes(app, admin, inTurn);
 }
 
-function secretRoutes(app: FastifyInstance, admin: WebhookAdmin): void {
+function secretRoutes(app: FastifyInstance, admin: WebhookAdmin, inTurn: InTurn): void {
   app.get("/v1/webhooks/:id/secret", async (request, reply): Promise<WebhookSecret> => {
     void reply.header("cache-control", "no-store");
-    return admin.secret(endpointOf(request));
+    const endpoint = endpointOf(request);
+    return inTurn(request, () => admin.secret(endpoint));
   });
   app.post("/v1/webhooks/:id/secret/rotate", async (request, reply): Promise<WebhookSecret> => {
     const endpoint = endpointOf(request);
     const { overlapSeconds } = bodyOf(request, RotateRequest, {});
     void reply.header("cache-control", "no-store");
-    return admin.rotate(endpoint, overlapSeconds, byOf(request));
+    return inTurn(request, () => admin.rotate(endpoint, overlapSeconds, byOf(request)));
   });
 }
 
-function deliveryRoutes(app: FastifyInstance, admin: WebhookAdmin): void {
+function deliveryRoutes(app: FastifyInstance, admin: WebhookAdmin, inTurn: InTurn): void {
   app.post("/v1/webhooks/:id/test", async (request, reply): Promise<WebhookDelivery> => {
     void reply.code(202);
-    return admin.test(endpointOf(request));
+    const endpoint = endpointOf(request);
+    return inTurn(request, () => admin.test(endpoint));
   });
   app.post("/v1/webhooks/:id/recover", (request): Promise<RecoverResponse> => {
     const endpoint = endpointOf(request);
     const { since } = bodyOf(request, RecoverRequest);
     const sinceMs = Date.parse(since);
     if (Number.isNaN(sinceMs)) throw invalid(["/since: must be an RFC 3339 time"]);
-    return admin.recover(endpoint, sinceMs);
+    return inTurn(request, () => admin.recover(endpoint, sinceMs));
   });
   app.get("/v1/webhooks/:id/deliveries", (request): Promise<DeliveryList> => {
     const endpoint = endpointOf(request);
-    return admin.deliveries(endpoint, pageOf(request.query));
+    const page = pageOf(request.query);
+    return inTurn(request, () => admin.deliveries(endpoint, page));
   });
   app.get("/v1/webhooks/:id/deliveries/:delivery", (request): Promise<DeliveryDetails> => {
-    return admin.delivery(endpointOf(request), parameter(request, "delivery"));
+    const endpoint = endpointOf(request);
+    const delivery = parameter(request, "delivery");
+    return inTurn(request, () => admin.delivery(endpoint, delivery));
   });
   app.post(
     "/v1/webhooks/:id/deliveries/:delivery/redeliver",
     async (request, reply): Promise<WebhookDelivery> => {
       void reply.code(202);
-      return admin.redeliver(endpointOf(request), parameter(request, "delivery"));
+      const endpoint = endpointOf(request);
+      const delivery = parameter(request, "delivery");
+      return inTurn(request, () => admin.redeliver(endpoint, delivery));
     },
   );
 }
