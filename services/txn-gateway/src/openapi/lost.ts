@@ -10,7 +10,7 @@ export const REPLAY_OPERATION: Operation = {
   tag: "lost",
   summary: "Bring lost transactions back",
   description:
-    "Needs the scope `contents:replay`, and works on lost transactions of the caller's owner. Asks all trackers what was lost, and runs each transaction again whose effects would be the same. Each one is a new transaction, under the rights of the original login role, and takes effect once, however often you make the call. A dry run, the default, rolls everything back. The audit log has an entry for each transaction before it runs. Send the call to a gateway near the primary. In a gateway one replay runs at a time, and each owner has one that runs or waits.",
+    "Needs the scope `contents:replay`, and works on lost transactions of the caller's owner. Only a credential with `contents:read`, too, gets both sides of a conflict (`lost`, `redone`) and the database's message (`error`). Asks all trackers what was lost, and runs each transaction again whose effects would be the same. Each one is a new transaction, under the rights of the original login role, and takes effect once, however often you make the call. A dry run, the default, rolls everything back. The audit log has an entry for each transaction before it runs. Send the call to a gateway near the primary. In a gateway one replay runs at a time, and each owner has one that runs or waits.",
   security: ["bearer"],
   parameters: [],
   request: ReplayRequest,

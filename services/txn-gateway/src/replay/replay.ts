@@ -183,7 +183,7 @@ export class Replay {
     } finally {
       await dry?.end();
     }
-    return reportOf(mine, { dryRun, trackers, owner: principal.owner, items });
+    return reportOf(mine, { dryRun, trackers, principal, items });
   }
 
   /**
@@ -565,20 +565,26 @@ function sinceOf(primary: Primary, history: readonly EpochId[], epoch: EpochId):
   return null;
 }
 
+/** The database's message may quote values. */
+function withoutContents({ lost: _lost, redone: _redone, error: _error, ...rest }: End): End {
+  return rest;
+}
+
 function reportOf(
   mine: readonly Item[],
   about: Pick<ReplayReport, "dryRun" | "trackers"> & {
-    readonly owner: bigint;
+    readonly principal: Principal;
     readonly items: readonly Item[];
   },
 ): ReplayReport {
+  const { owner, scopes } = about.principal;
   const own = new Set(
-    about.items.filter(({ lost }) => lost.owner === about.owner).map(({ lost }) => lost.id as string),
+    about.items.filter(({ lost }) => lost.owner === owner).map(({ lost }) => lost.id as string),
   );
   const transactions = mine.map(({ lost: { id, epoch: attempt, answered }, end }): ReplayOutcome => {
     if (end === null) throw new Error("a transaction has no outcome");
     // Another owner's id is not shown.
-    const { because, ...rest } = end;
+    const { because, ...rest } = scopes.has("contents:read") ? end : withoutContents(end);
     return { id, attempt, answered, ...rest, ...(because !== undefined && own.has(because) && { because }) };
   });
   const count = (outcome: ReplayOutcome["outcome"]): number =>

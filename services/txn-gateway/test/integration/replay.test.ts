@@ -15,8 +15,9 @@ import {
   type TransactionResponse,
 } from "@highwater/protocol";
 import { realClock } from "@highwater/runtime";
-import { makeContentsKeys } from "@highwater/service";
+import { hashSecret, makeContentsKeys, makeKeyText, ownerTag } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
+import { DEFAULT_LIMITS, PostgresKeys, type Scope } from "@highwater/store";
 import { keptResult } from "../../src/contents/keeper.ts";
 import { newId } from "../support/fakes.ts";
 import { TestGateway } from "../support/gateway.ts";
@@ -41,43 +42,48 @@ const epochs: string[] = [];
 /** Rows with a balance of 100 that were there before anything was lost. */
 const accounts = Array.from({ length: 10 }, () => randomUUID());
 
-/** How a tracker lists a lost `UPDATE` of one row. Those with a lower `xid` committed before. */
-function lostUpdate(
-  { account, sets, xid }: { account: string; sets: string; xid: number },
-  more: { id?: string; epoch?: string; redoOf?: string } = {},
+/** How a tracker lists a lost transaction. Those with a lower `xid` committed before. */
+function lostWrite(
+  statement: KeptContents["statements"][number],
+  more: { id?: string; epoch?: string; redoOf?: string; owner?: bigint; xid?: number } = {},
 ): Line {
-  const { id = newId(), epoch = epochs[0] ?? "", redoOf } = more;
-  const updated = { command: "UPDATE", rowCount: 1, fields: [], rows: [] };
+  const { id = newId(), epoch = epochs[0] ?? "", redoOf, owner = 0n, xid = 10 } = more;
   const contents: KeptContents = {
     ...{ version: 1, form: "one_shot", isolation: "read committed", key: "k", role: null, settings: {} },
-    statements: [
-      {
-        sql: `UPDATE account SET bal = ${sets} WHERE id = $1`,
-        params: [account],
-        result: keptResult(updated),
-      },
-    ],
+    statements: [statement],
     order: { xid: String(xid), snapshot: `${String(xid)}:${String(xid)}:` },
     ...(redoOf !== undefined && { redoOf }),
     digest: DIGEST,
   };
-  const sealed = keys?.seal({ owner: 0n, id, epoch, offset: OFFSET }, JSON.stringify(contents));
+  const sealed = keys?.seal({ owner, id, epoch, offset: OFFSET }, JSON.stringify(contents));
   return {
-    ...{ id, attempt: epoch, owner: "0", verdicts: {}, lostAt: new Date(0).toISOString() },
+    ...{ id, attempt: epoch, owner: String(owner), verdicts: {}, lostAt: new Date(0).toISOString() },
     ...{ answered: "yes", contents: "kept", position: { epoch, offset: OFFSET }, rule: "scripted" },
     sealed: { offset: OFFSET, text: sealed?.toString("base64url") ?? "" },
   };
 }
 
+function lostUpdate(
+  { account, sets, xid }: { account: string; sets: string; xid: number },
+  more: { epoch?: string; redoOf?: string } = {},
+): Line {
+  const sql = `UPDATE account SET bal = ${sets} WHERE id = $1`;
+  const result = keptResult({ command: "UPDATE", rowCount: 1, fields: [], rows: [] });
+  return lostWrite({ sql, params: [account], result }, { ...more, xid });
+}
+
 /** Returns the end of each. */
 async function replay(
-  { dryRun = false }: { dryRun?: boolean },
+  { dryRun = false, at = gateway, key }: { dryRun?: boolean; at?: TestGateway; key?: string },
   ...listed: Line[]
 ): Promise<(line: Line) => ReplayOutcome> {
   tracker.lost = listed;
-  const response = await fetch(`${gateway.url}/v1/lost/replay`, {
+  const response = await fetch(`${at.url}/v1/lost/replay`, {
     method: "POST",
-    headers: { "content-type": "application/json" },
+    headers: {
+      "content-type": "application/json",
+      ...(key !== undefined && { authorization: `Bearer ${key}` }),
+    },
     body: JSON.stringify({ dryRun, independent: "rows" }),
   });
   const body = (await response.json()) as ReplayReport;
@@ -167,6 +173,50 @@ describe("a lost replay whose root no tracker lists", () => {
     assert.equal((await replay({}, second, first))(standIn).outcome, "replayed");
     assert.equal(await balanceOf(account), 90);
     assert.deepEqual(await rootsOf(root, first, second), [root.id]);
+  });
+});
+
+describe("a report", () => {
+  it("shows results and the database's message only to a key that may read contents", async () => {
+    const [account, other] = [accounts.pop() ?? "", accounts.pop() ?? ""];
+    const owner = ownerTag("shop");
+    const result = { command: "UPDATE", rowCount: 1, digest: DIGEST };
+    const sql = "UPDATE account SET bal = bal + 1 WHERE id = $1 RETURNING *";
+    const different = lostWrite({ sql, params: [account], result }, { owner });
+    const insert = { sql: "INSERT INTO account VALUES ($1, 1)", params: [other] };
+    const refused = lostWrite({ ...insert, result: { ...result, command: "INSERT" } }, { owner, xid: 20 });
+    const url = await cluster.connectionString("a");
+    const store = new PostgresKeys({
+      nodes: [{ id: "a", region: "us-east", zone: "a", url }],
+      ...{ clock: realClock, helper: "replay-test", connectTimeoutMs: 30_000, callTimeoutMs: 30_000 },
+    });
+    await cluster.query("a", "CREATE ROLE shop LOGIN IN ROLE highwater_app");
+    const keyWith = async (...scopes: Scope[]): Promise<string> => {
+      const { id, secret, text } = makeKeyText();
+      const secretHash = hashSecret(secret);
+      const stored = { id, secretHash, name: id, owner: "shop", role: "shop", scopes, expiresAtMs: null };
+      await store.insertKey("a", { ...stored, limits: DEFAULT_LIMITS });
+      return text;
+    };
+    const env = { HIGHWATER_CONTENTS_KEYS: JSON.stringify([KEY]), GATEWAY_AUTH: "keys" };
+    const secret = { HIGHWATER_INTERNAL_SECRET: randomUUID() };
+    const guarded = await TestGateway.start(cluster, { trackers: [tracker.url], env: { ...env, ...secret } });
+    await guarded.ready();
+    try {
+      const reader = await keyWith("contents:replay", "contents:read");
+      const full = await replay({ at: guarded, key: reader }, different, refused);
+      assert.deepEqual(full(different).redone?.rows, [[account, "101"]]);
+      assert.equal(full(different).lost?.digest, DIGEST);
+      assert.match(full(refused).error ?? "", /duplicate key/);
+      const key = await keyWith("contents:replay");
+      const bare = await replay({ at: guarded, key }, different, refused);
+      const about = { attempt: epochs[0], answered: "yes", outcome: "conflict", statement: 0 };
+      assert.deepEqual(bare(different), { id: different.id, ...about, reason: "different_result" });
+      assert.deepEqual(bare(refused), { id: refused.id, ...about, reason: "refused" });
+    } finally {
+      await guarded.close();
+      store.close();
+    }
   });
 });
 
