@@ -143,8 +143,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a read is kept wherever it was",
     patch: {
       file: core("placing"),
-      find: `.some((at) => isKept(state, at)))`,
-      replace: `.some((at) => at.offset >= 0n))`,
+      find: `const kept = keptPlace(state, position) ?? keptPlace(state, entry.origin ?? position);`,
+      replace: `const kept = start;`,
     },
   },
   {

@@ -189,18 +189,13 @@ function refused(
 
 /** What the first steps of a transaction have returned, for its end. */
 export interface Opened {
-  /** The position that a read-only transaction read with its first snapshot. */
-  readonly snapshot?: StatementResult | undefined;
   /** The order of a write. */
   readonly order?: StatementResult | undefined;
 }
 
 export function openedBy(head: Head, results: readonly StatementResult[]): Opened {
-  const { snapshot, order } = head;
-  return {
-    snapshot: snapshot === null ? undefined : results[snapshot],
-    order: order === undefined ? undefined : results[order],
-  };
+  const { order } = head;
+  return { order: order === undefined ? undefined : results[order] };
 }
 
 /** The position of a transaction whose COMMIT was answered. `results` are those of the tail. */
@@ -210,14 +205,14 @@ export function endedAt(
   readPositions: ReadPositions,
   answered: Opened & { readonly tail: Tail; readonly results: readonly StatementResult[] },
 ): { readonly offset: Offset; readonly isFlushed?: boolean; readonly order?: CommitOrder } {
-  const { tail, results, snapshot } = answered;
+  const { tail, results } = answered;
   const tag = results[tail.commit]?.command;
   if (tag !== "COMMIT")
     throw new HighwaterError("statement_failed", {
       detail: `The server ended the transaction with ${tag ?? "nothing"} instead of COMMIT.`,
       transactionId: spec.id,
     });
-  const position = tail.position === null ? snapshot : results[tail.position];
+  const position = results[tail.position];
   const [lsn, epoch, snapshotText, flushed] = position?.rows[0] ?? [];
   if (epoch !== (spec.epoch as string) || lsn == null) {
     // The receipt of a write proves its epoch, so only its position is unknown. A read has no such

@@ -43,8 +43,6 @@ export function quiet(sql: string, params: readonly (string | null)[] = []): Ste
 const COMMIT_STEPS: readonly Step[] = [quiet(COMMIT_EARLY), quiet(COMMIT)];
 export const POSITION_STEP = quiet(POSITION);
 const ORDER_STEP = quiet(ORDER);
-const END_STEPS: readonly Step[] = [quiet(COMMIT)];
-const SNAPSHOT_STEP = quiet(SNAPSHOT_POSITION);
 /**
  * Takes the first snapshot of a read-only transaction. Until then SET could make it a write, which
  * would have no receipt.
@@ -59,11 +57,6 @@ export interface Head {
   readonly steps: readonly Step[];
   /** Index of the receipt's insert; null for a read. */
   readonly receipt: number | null;
-  /**
-   * Index of the step that reads the position behind the snapshot; null where there is no such
-   * snapshot.
-   */
-  readonly snapshot: number | null;
   /** Index of the step that returns the order of a write; absent where none of these does. */
   readonly order?: number;
 }
@@ -87,14 +80,9 @@ export function headOf(spec: TransactionOptions): Head {
     const sql = isOrdered ? INSERT_ORDERED_RECEIPT : INSERT_RECEIPT;
     const receipt: Step = { ...quiet(sql, values), isNamed: true };
     const steps = [begin, receipt, ...limits];
-    return { steps, receipt: RECEIPT_INDEX, snapshot: null, ...(isOrdered && { order: RECEIPT_INDEX }) };
+    return { steps, receipt: RECEIPT_INDEX, ...(isOrdered && { order: RECEIPT_INDEX }) };
   }
-  // In READ COMMITTED every statement has its own snapshot. Only a position read after the last one
-  // bounds them all.
-  if (isolation === "read committed")
-    return { steps: [begin, ...limits, FIRST_SNAPSHOT_STEP], receipt: null, snapshot: null };
-  const steps = [begin, ...limits, SNAPSHOT_STEP];
-  return { steps, receipt: null, snapshot: steps.length - 1 };
+  return { steps: [begin, ...limits, FIRST_SNAPSHOT_STEP], receipt: null };
 }
 
 const begins = new Map<string, Step>();
@@ -126,9 +114,9 @@ export function limitSteps(limits: {
 
 export interface Tail {
   readonly steps: readonly Step[];
-  /** Among the results, the index of COMMIT, and of the step that reads the position, if any. */
+  /** Among the results, the index of COMMIT, and of the step that reads the position. */
   readonly commit: number;
-  readonly position: number | null;
+  readonly position: number;
   /** Index of the step that reads the order of a write; absent where none of these does. */
   readonly order?: number;
 }
@@ -142,19 +130,23 @@ const [ORDERED_TAIL, SHARED_ORDERED_TAIL] = [WRITE_TAIL, SHARED_WRITE_TAIL].map(
   position: 3,
   order: 0,
 })) as [Tail, Tail];
-const READ_TAIL: Tail = { steps: END_STEPS, commit: 0, position: null };
-const LATE_READ_TAIL: Tail = { steps: [...END_STEPS, SNAPSHOT_STEP], commit: 0, position: 1 };
+/**
+ * In READ COMMITTED every statement has its own snapshot. In the others a table that was truncated
+ * or changed since the snapshot shows that all the same: MVCC does not hide it. So only a position
+ * that is read behind COMMIT bounds what was seen.
+ */
+const READ_TAIL: Tail = { steps: [quiet(COMMIT), quiet(SNAPSHOT_POSITION)], commit: 0, position: 1 };
 
 /**
  * The steps after the last statement. With `sharesPosition`, a later step reads the position for
  * several writes.
  */
 export function tailOf(options: TailOptions, sharesPosition = false): Tail {
-  const { readOnly, isolation, tellsOrder = false } = options;
+  const { readOnly, tellsOrder = false } = options;
   if (!readOnly && tellsOrder && !isOrderedAtFirst(options))
     return sharesPosition ? SHARED_ORDERED_TAIL : ORDERED_TAIL;
   if (!readOnly) return sharesPosition ? SHARED_WRITE_TAIL : WRITE_TAIL;
-  return isolation === "read committed" ? LATE_READ_TAIL : READ_TAIL;
+  return READ_TAIL;
 }
 
 export function bodyOf(statements: readonly AsSent[], limits: ResultLimits): Step[] {

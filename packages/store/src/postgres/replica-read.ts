@@ -70,8 +70,8 @@ async function attemptOn(
     if (opened.error !== null) throw refusal(opened, 0);
     const first = snapshotOf(opened.results.at(-1)?.rows[0]);
     if (first === null || (after !== null && !first.hasAfter)) return { kind: "behind" };
-    // In READ COMMITTED every statement has a snapshot of its own: what the last one showed lies
-    // below a last look.
+    // In READ COMMITTED every statement has a snapshot of its own, and none hides a TRUNCATE: what
+    // was shown lies below a last look.
     const body = bodyOf(statements, read);
     const ended = await send([...body, check, quiet("COMMIT")], "I");
     isOpen = ended.status !== "I";
@@ -81,7 +81,7 @@ async function attemptOn(
     const last = snapshotOf(ended.results[body.length]?.rows[0]);
     if (last?.epoch !== first.epoch) return { kind: "behind" };
     const { epoch, ageMs } = last;
-    const offset = boundOf(isolation === "repeatable read" ? first : last, last);
+    const offset = boundOf(last);
     return { kind: "read", results: ended.results.slice(0, body.length), position: { epoch, offset }, ageMs };
   } finally {
     if (isOpen && !session.isLost) await rollBack(session, canceller);
@@ -145,12 +145,7 @@ function snapshotOf(row: readonly (string | null)[] | undefined): Snapshot | nul
  * the lowest is the best: what was received may end within a record, which a promoted replica does
  * not keep.
  */
-function boundOf({ replayed, replayedNext, received, waits }: Snapshot, last: Snapshot): Offset {
-  const moved = [replayedNext, last.replayed].filter((offset) => offset > replayed);
-  if (waits) moved.push(replayedNext);
-  if (last.waits) moved.push(last.replayedNext);
-  return moved.reduce(
-    (lowest, offset) => (offset < lowest ? offset : lowest),
-    received > replayed ? received : replayed,
-  );
+function boundOf({ replayed, replayedNext, received, waits }: Snapshot): Offset {
+  if (waits || replayedNext > replayed) return replayedNext;
+  return received > replayed ? received : replayed;
 }
