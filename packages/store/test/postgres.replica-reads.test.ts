@@ -141,7 +141,7 @@ describe("reads on a replica of PostgreSQL", () => {
     }
   });
 
-  it("see with each statement what READ COMMITTED sees, and lie behind the last one", async () => {
+  it("see with each statement what READ COMMITTED sees, and lie behind the last one at every isolation", async () => {
     const gate = await connect(replica.url);
     for (const isolation of LEVELS) {
       const key = `gated ${isolation}`;
@@ -153,9 +153,6 @@ describe("reads on a replica of PostgreSQL", () => {
         async () =>
           (await there("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")).length === 1,
       );
-      const before = parseLsn(
-        String((await sql("SELECT pg_current_wal_insert_lsn()::text AS at"))[0]?.["at"]),
-      );
       const offset = await write(`INSERT INTO kv VALUES ('${key}', '1')`);
       await reach();
       await gate.query("SELECT pg_advisory_unlock(4711)");
@@ -163,8 +160,8 @@ describe("reads on a replica of PostgreSQL", () => {
       const counts = [results[0], results[2]].map((result) => result?.rows[0]?.[0]);
       const isMoving = isolation === "read committed";
       assert.deepEqual(counts, ["0", isMoving ? "1" : "0"]);
-      if (isMoving) assert.ok(position.offset >= offset);
-      else assert.ok(position.offset <= before, `${String(position.offset)} is above ${String(before)}`);
+      // No snapshot hides a TRUNCATE, so the position lies behind all of them.
+      assert.ok(position.offset >= offset);
     }
     await gate.end();
   });
