@@ -36,9 +36,10 @@ async def awaited(result: Awaitable[R] | R) -> R:
     return await result if inspect.isawaitable(result) else result
 
 
-async def joined(work: asyncio.Future[R] | concurrent.futures.Future[R]) -> R:
-    """Waits for work on this loop that others may wait for, too."""
-    return await asyncio.shield(work if isinstance(work, asyncio.Future) else asyncio.wrap_future(work))
+async def joined(work: asyncio.Future[R] | concurrent.futures.Future[R], *, timeout: float | None = None) -> R:
+    """Waits for work on this loop that others may wait for, too. Errors: `TimeoutError`."""
+    async with asyncio.timeout(timeout):
+        return await asyncio.shield(work if isinstance(work, asyncio.Future) else asyncio.wrap_future(work))
 
 
 async def wait_durable(

@@ -182,18 +182,25 @@ def result_of(future: concurrent.futures.Future[R], cancel: Cancellation | None)
         future.cancel()
 
 
-def joined(work: asyncio.Future[R] | concurrent.futures.Future[R], *, cancel: Cancellation | None = None) -> R:
-    """Waits for work on the client's loop that others may wait for, too."""
+def joined(
+    work: asyncio.Future[R] | concurrent.futures.Future[R],
+    *,
+    timeout: float | None = None,
+    cancel: Cancellation | None = None,
+) -> R:
+    """Waits for work on the client's loop that others may wait for, too. Errors: `TimeoutError`."""
     if isinstance(work, asyncio.Future):
         raise TypeError("the synchronous client's work is not a loop's own")
+    limit = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
     if cancel is not None:
         woken = threading.Event()
         off = cancel.watch(woken.set)
         work.add_done_callback(lambda _: woken.set())
-        woken.wait()
+        woken.wait(limit)
         off()
         check(cancel)
-    return work.result()
+        limit = 0
+    return work.result(limit)
 
 
 def sleep(seconds: float, cancel: Cancellation | None) -> None:

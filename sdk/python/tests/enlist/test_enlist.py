@@ -22,6 +22,8 @@ from psycopg.sql import SQL
 
 from highwater import (
     AsyncHighwater,
+    Cancellation,
+    DurabilityTimeoutError,
     Endpoint,
     Highwater,
     HighwaterError,
@@ -455,7 +457,7 @@ def test_a_client_that_is_closed_during_commit_says_what_it_knows(system: System
         assert count(system, "answered and closed") == 1
 
 
-def test_a_client_that_is_closed_ends_waits_for_a_token(system: System, hw: Highwater) -> None:
+def test_waits_for_a_token_end_in_time_and_when_the_client_is_closed(system: System, hw: Highwater) -> None:
     with (
         faulty(system, "/none", NoResponse("refused")) as client,
         psycopg.connect(app_address(system)) as connection,
@@ -475,6 +477,16 @@ def test_a_client_that_is_closed_ends_waits_for_a_token(system: System, hw: High
         last = enlisted.last(connection)
         assert last is not None
         assert asked.wait(LIMIT_S)
+        for cancel in (None, Cancellation()):
+            with pytest.raises(DurabilityTimeoutError) as late:
+                last.durable(timeout=0.05, cancel=cancel)
+            assert (late.value.outcome, late.value.transaction_id) == ("applied", last.id)
+        safe = enlist(client, ack="durable", max_wait=0.05)
+        with psycopg.connect(app_address(system)) as other:
+            safe.add(other)
+            other.execute("INSERT INTO enlisted VALUES ('waits for durability')")
+            with pytest.raises(DurabilityTimeoutError):
+                other.commit()
         raised: list[HighwaterError] = []
 
         def wait() -> None:

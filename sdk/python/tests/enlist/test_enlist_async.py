@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, errors
 from psycopg.pq import TransactionStatus
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from highwater import AsyncHighwater, InvalidRequestError, TransactionLostError
+from highwater import AsyncHighwater, DurabilityTimeoutError, InvalidRequestError, TransactionLostError
 from highwater._core.effects import Effect, Send
 from highwater.enlist import AsyncEnlistedTransaction, enlist
 from tests.enlist.conftest import Relay, count, until
@@ -103,12 +103,12 @@ async def test_a_cancelled_task_leaves_a_connection_that_works(system: System, a
 
 
 @contextlib.contextmanager
-def held(hw: AsyncHighwater) -> Iterator[None]:
-    """Requests for tickets are sent at the end of the block."""
+def held(hw: AsyncHighwater, path: str = "/v1/tickets") -> Iterator[None]:
+    """Requests to the path are sent at the end of the block."""
     perform, over = hw._host.perform, asyncio.Event()
 
     async def perform_later(effect: Effect) -> object:
-        if isinstance(effect, Send) and effect.url.endswith("/v1/tickets"):
+        if isinstance(effect, Send) and effect.url.endswith(path):
             await over.wait()
         return await perform(effect)
 
@@ -150,6 +150,20 @@ async def test_a_commit_that_is_cancelled_while_it_waits_for_its_ticket_is_rolle
             await connection.execute("INSERT INTO enlisted VALUES ('block behind')")
         assert [count(system, each) for each in ("cancelled before", "block behind")] == [0, 1]
         assert enlisted.last(connection) is not None
+
+
+async def test_a_wait_for_durability_ends_in_time_without_a_token(system: System, async_hw: AsyncHighwater) -> None:
+    async with await AsyncConnection.connect(app_address(system)) as connection:
+        enlisted = enlist(async_hw, connection)
+        with held(async_hw, "/v1/tickets/ends"):
+            await connection.execute("INSERT INTO enlisted VALUES ('no token in time')")
+            await connection.commit()
+            last = enlisted.last(connection)
+            assert last is not None
+            with pytest.raises(DurabilityTimeoutError) as late:
+                await last.durable(timeout=0.05)
+            assert (late.value.outcome, late.value.transaction_id) == ("applied", last.id)
+        await last.durable(timeout=60)
 
 
 async def test_a_connection_whose_rollback_is_interrupted_is_closed(

@@ -300,11 +300,11 @@ const FAULTS: Readonly<Record<string, Fault>> = {
 };
 
 /** A client that has one fault at this path, and soon gives up. */
-async function faulty(path: string, fault: Fault): Promise<Highwater> {
+async function faulty(path: string, fault: Fault, limitMs = 4_000): Promise<Highwater> {
   const { endpoints } = await site.describe();
   return new Highwater({
     endpoints: endpoints.slice(0, 1),
-    ...{ requestTimeoutMs: 4_000, totalTimeoutMs: 4_000 },
+    ...{ requestTimeoutMs: limitMs, totalTimeoutMs: limitMs },
     fetch: (url, init) => (url.endsWith(path) ? fault(url, init) : fetch(url, init)),
   });
 }
@@ -345,6 +345,36 @@ test("pg: an answered COMMIT has been applied, whatever its report meets", () =>
     await commit(pending.client, `INSERT INTO note VALUES ('pending despite ${name}')`);
     assert.equal(await count(`%despite ${name}`), 3);
   }));
+
+test("a wait for durability ends at its time limit or signal, also without a token", async () => {
+  const over = Promise.withResolvers<undefined>();
+  const answerLater: Fault = async (url, init) => {
+    await over.promise;
+    return fetch(url, init);
+  };
+  await using client = await faulty("/v1/tickets/ends", answerLater, 60_000);
+  await using at = await connect({}, client);
+  await commit(at.client, "INSERT INTO note VALUES ('no token in time')");
+  const last = at.enlisted.last(at.client);
+  assert.ok(last !== undefined);
+  const beganMs = performance.now();
+  const late = { code: "durability_timeout", outcome: "applied", transactionId: last.id };
+  await assert.rejects(last.durable({ timeoutMs: 50 }), late);
+  const { signal } = new AbortController();
+  await assert.rejects(
+    last.afterDurable(() => assert.fail(), { timeoutMs: 50, signal }),
+    late,
+  );
+  const reason = new Error("of the test");
+  const ended = { code: "call_aborted", outcome: "applied", cause: reason };
+  await assert.rejects(last.durable({ signal: AbortSignal.abort(reason) }), ended);
+  await using safe = await connect({ ack: "durable", maxWaitMs: 50 }, client);
+  const committing = commit(safe.client, "INSERT INTO note VALUES ('no token in time either')");
+  await assert.rejects(committing, { code: "durability_timeout", outcome: "applied" });
+  assert.ok(performance.now() - beganMs < 30_000, "the client's own limit has not passed");
+  over.resolve(undefined);
+  assert.equal((await last.durable({ timeoutMs: 60_000 })).verdict, "durable");
+});
 
 test("a COMMIT without a ticket has not been applied, whatever the request met", () =>
   withEachFault(async (fault, name) => {

@@ -12,7 +12,7 @@ from .._core.wire import Verdict
 from .._tokens import driver_connection
 from ..aio import AsyncHighwater, AsyncTransaction
 from ._psycopg import EnlistedConnection, check_kind
-from ._tickets import EnlistOptions, Issued, TicketService
+from ._tickets import EnlistOptions, Issued, TicketService, deadline, left
 from ._transaction import BaseEnlisted, starter
 
 R = TypeVar("R")
@@ -37,10 +37,15 @@ class AsyncEnlistedTransaction(BaseEnlisted[AsyncTransaction]):
 
         Args:
             level: Level to wait for. Default: the transaction's own.
-            timeout: Time limit of the wait, in seconds. Default: 30.
+            timeout: Time limit of the wait, also of that for the token, in seconds. Default: 30.
+                The `DurabilityTimeoutError` has an empty token if there is none yet.
         """
-        transaction = await self.promise()
-        return await transaction.durable(level=level, timeout=timeout)
+        until = deadline(timeout)
+        try:
+            transaction = await joined(self._asked(), timeout=left(until))
+        except TimeoutError as error:
+            raise self._late(level) from error
+        return await transaction.durable(level=level, timeout=left(until))
 
     async def after_durable(
         self,

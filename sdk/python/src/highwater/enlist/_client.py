@@ -14,7 +14,7 @@ from .._sync import joined
 from .._tokens import driver_connection
 from ..client import Highwater, Transaction
 from ._psycopg import EnlistedConnection, check_kind
-from ._tickets import EnlistOptions, Issued, TicketService
+from ._tickets import EnlistOptions, Issued, TicketService, deadline, left
 from ._transaction import BaseEnlisted, starter
 
 R = TypeVar("R")
@@ -41,10 +41,15 @@ class EnlistedTransaction(BaseEnlisted[Transaction]):
 
         Args:
             level: Level to wait for. Default: the transaction's own.
-            timeout: Time limit of the wait, in seconds. Default: 30.
+            timeout: Time limit of the wait, also of that for the token, in seconds. Default: 30.
+                The `DurabilityTimeoutError` has an empty token if there is none yet.
         """
-        transaction = self.promise(cancel=cancel)
-        return transaction.durable(level=level, timeout=timeout, cancel=cancel)
+        until = deadline(timeout)
+        try:
+            transaction = joined(self._asked(), timeout=left(until), cancel=cancel)
+        except TimeoutError as error:
+            raise self._late(level) from error
+        return transaction.durable(level=level, timeout=left(until), cancel=cancel)
 
     def after_durable(
         self,

@@ -237,7 +237,7 @@ class EnlistedConnection(Generic[E]):
         self._on_commit(self._connection, transaction)
         if self._service.is_safe:
             try:
-                acknowledged = self._start(lambda: self._service.acknowledge(transaction._promised))
+                acknowledged = self._start(lambda: self._service.acknowledge(issued, transaction._promised))
                 yield Until(acknowledged)
                 acknowledged.result()
             except Exception as error:  # noqa: BLE001 - COMMIT has been answered, whatever it is

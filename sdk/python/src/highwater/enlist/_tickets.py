@@ -14,14 +14,14 @@ from typing import Any, Generic, Literal, TypeVar, cast
 
 from .._async import wait_durable
 from .._client import BaseClient
-from .._core.errors import HighwaterError, answer_error, closed_error
+from .._core.errors import HighwaterError, answer_error, closed_error, durability_timeout
 from .._core.reading import read_tickets_response, read_transaction_response
 from .._core.requests import ExecutionOptions, encode
 from .._core.service import Call, CallOptions
 from .._core.wire import WireError
 from .._core.wire_types import Ticket, TicketEnd, TicketRequest
 from .._drivers import Outcome, drive_async
-from .._options import AckFields
+from .._options import DURABLE_TIMEOUT, AckFields
 from .._transaction import BaseTransaction
 from ._outcomes import is_of_transaction, with_outcome
 from ._statements import aborted, lost
@@ -215,11 +215,20 @@ class TicketService(Generic[T]):
             # Nothing cancels it but the end of the client's loop.
             raise with_outcome(closed_error(), issued.id, "applied") from error
 
-    async def acknowledge(self, transaction: Callable[[], Coroutine[Any, Any, T]]) -> None:
+    def late(self, issued: Issued, level: str | None = None) -> HighwaterError:
+        """Makes the error of a wait that ended without a token."""
+        return durability_timeout(level or self.level, pending=1, token="", transaction_id=issued.id)
+
+    async def acknowledge(self, issued: Issued, transaction: Callable[[], Coroutine[Any, Any, T]]) -> None:
         """Waits as `ack="durable"` says. Errors: those of `durable()`."""
-        committed = await transaction()
+        until = deadline(self._options.get("max_wait"))
+        try:
+            async with asyncio.timeout(left(until)):
+                committed = await transaction()
+        except TimeoutError as error:
+            raise self.late(issued) from error
         hw, entries = self.hw, [committed.entry]
-        await wait_durable(hw._host, hw._watcher, entries, level=self.level, timeout=self._options.get("max_wait"))
+        await wait_durable(hw._host, hw._watcher, entries, level=self.level, timeout=left(until))
 
     def check_acknowledged(self, issued: Issued, error: Exception) -> None:
         """Raises the error of `acknowledge`, unless `on_timeout` is `pending` and nothing is known.
@@ -234,3 +243,13 @@ class TicketService(Generic[T]):
 
 def _end(issued: Issued, ended: Literal["commit", "rollback"]) -> TicketEnd:
     return {"ticket": issued.ticket, "ended": ended}
+
+
+def deadline(timeout: float | None) -> float:
+    """Returns when a wait with this time limit ends."""
+    return monotonic() + (DURABLE_TIMEOUT if timeout is None else timeout)
+
+
+def left(until: float) -> float:
+    """Returns the seconds until then."""
+    return max(0.0, until - monotonic())

@@ -95,9 +95,19 @@ class BaseEnlisted(Generic[T]):
         except HighwaterError as error:
             raise with_outcome(error, self.id, "applied") from error
 
+    def _late(self, level: str | None) -> HighwaterError:
+        return self._service.late(self._issued, level)
+
     async def _promised(self) -> T:
-        """On the client's event loop."""
-        return await joined(self._asked())
+        """On the client's event loop, where the work ends, too."""
+        work = self._asked()
+        if isinstance(work, asyncio.Future):
+            return await joined(work)
+        ended = asyncio.Event()
+        # A future of this loop for it would log its failure if the loop ended first.
+        work.add_done_callback(lambda _: ended.set())
+        await ended.wait()
+        return work.result()
 
     def on_lost(self, listener: Listener, *, level: str | None = None) -> Callable[[], None]:
         """Calls the listener once if the transaction is lost before it is durable at the level.

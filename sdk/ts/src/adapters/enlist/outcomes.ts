@@ -1,5 +1,11 @@
 // What the failure of a request about a transaction says about the transaction itself.
-import { HighwaterError, type Outcome, UnknownOutcomeError } from "../../index.ts";
+import {
+  AbortError,
+  DurabilityTimeoutError,
+  HighwaterError,
+  type Outcome,
+  UnknownOutcomeError,
+} from "../../index.ts";
 
 /** Codes of errors about the transaction. */
 const OF_TRANSACTION = /^(transaction_(aborted|expired|lost|unknown)|promise_broken|id_(expired|reused))$/;
@@ -26,4 +32,20 @@ export function unknownOutcome(transactionId: string, cause: unknown): UnknownOu
   const about = { outcome: "unknown", retry: "resolve_outcome", transactionId, cause } as const;
   const message = `COMMIT had no answer, so it may have committed: look up its status (transaction ${transactionId})`;
   return new UnknownOutcomeError(message, { code: "outcome_unknown", ...about });
+}
+
+/** The error of a wait for a committed transaction whose token has not come in time. */
+export function lateToken(transactionId: string, level: string): DurabilityTimeoutError {
+  const about = { outcome: "applied", retry: "wait", transactionId, token: "", state: "pending" } as const;
+  const message = `no token yet, so pending at ${level}, committed and not known to be lost: wait again (transaction ${transactionId})`;
+  return new DurabilityTimeoutError(message, { code: "durability_timeout", ...about, level });
+}
+
+/** The error of such a wait that its signal has ended. */
+export function abortedWait(transactionId: string, cause: unknown): AbortError {
+  const about = { outcome: "applied", retry: "never", transactionId, cause } as const;
+  return new AbortError(`the signal ended the call (transaction ${transactionId})`, {
+    code: "call_aborted",
+    ...about,
+  });
 }

@@ -8,8 +8,12 @@ import {
   type Transaction,
   TransactionLostError,
 } from "../../index.ts";
-import { callUser } from "../../runtime.ts";
+import { callUser, monotonicMs, within } from "../../runtime.ts";
+import { abortedWait, lateToken } from "./outcomes.ts";
 import { type TicketService, type Issued } from "./ticket-service.ts";
+
+/** Default time limit of a wait, as for every other transaction. */
+const DURABLE_TIMEOUT_MS = 30_000;
 
 /** A transaction that has committed on the application's own connection. */
 export class EnlistedTransaction {
@@ -43,9 +47,17 @@ export class EnlistedTransaction {
     return this.#asked;
   }
 
-  /** Like `Transaction.durable`. Errors: those of `promise` too. */
+  /**
+   * Like `Transaction.durable`. `timeoutMs` and `signal` also limit the wait for the token; without
+   * a token the `DurabilityTimeoutError` has an empty one. Errors: those of `promise` too.
+   */
   async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
-    return (await this.promise()).durable(options);
+    const { level = this.#service.level, timeoutMs = DURABLE_TIMEOUT_MS, signal } = options;
+    const untilMs = monotonicMs() + timeoutMs;
+    const transaction = await within(this.promise(), timeoutMs, signal, (isAborted) =>
+      isAborted ? abortedWait(this.id, signal?.reason) : lateToken(this.id, level),
+    );
+    return transaction.durable({ ...options, timeoutMs: Math.max(0, untilMs - monotonicMs()) });
   }
 
   /** Like `Transaction.afterDurable`. */
@@ -53,7 +65,7 @@ export class EnlistedTransaction {
     run: (verdict: TokenVerdict) => T | Promise<T>,
     options: DurableOptions = {},
   ): Promise<T> {
-    return (await this.promise()).afterDurable(run, options);
+    return run(await this.durable(options));
   }
 
   /**
