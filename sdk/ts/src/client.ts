@@ -226,7 +226,7 @@ export class OneShotClient {
     const all: (TokenVerdict | RefusedToken)[] = [];
     for (let at = 0; at < tokens.length; at += verdictBatch) {
       const request = { tokens: tokens.slice(at, at + verdictBatch), level, waitMs };
-      const leftMs = timeoutMs === undefined ? undefined : untilMs - monotonicMs();
+      const leftMs = timeoutMs && untilMs - monotonicMs();
       const { verdicts, marks } = await service.verdicts(request, { ...options, timeoutMs: leftMs });
       watcher.learnMarks(marks);
       all.push(...verdicts);

@@ -261,7 +261,7 @@ export function answerError(status: number, body: unknown, retryAfterMs: number 
   // A proxy that lost patience (408) may have passed the request on.
   const isUncertain = status === 408 || status >= 500;
   const code = status === 429 ? "overloaded" : isUncertain ? "bad_answer" : "unexpected_status";
-  const message = `a proxy may have answered: status ${status}`;
+  const message = `no answer of the service: status ${status}`;
   return failure(code, message, { status, retryAfterMs });
 }
 
@@ -282,18 +282,18 @@ export function endError(
 ): HighwaterError {
   return isAborted
     ? abortError(signal?.reason, outcome, transactionId)
-    : failure("request_timeout", "the call timed out", { outcome, transactionId });
+    : failure("request_timeout", "it timed out", { outcome, transactionId });
 }
 
 /** Creates the error of a call that a signal ended. The signal's reason may be any value. */
 export function abortError(cause: unknown, outcome: Outcome, transactionId?: string): HighwaterError {
   const retry = outcome === "unknown" ? "resolve_outcome" : "never";
-  const message = "the signal ended the call";
+  const message = "a signal ended it";
   return failure("call_aborted", message, { outcome, retry, transactionId, cause });
 }
 
 export function unknownOutcome(transactionId: string | undefined, cause: unknown): HighwaterError {
-  const message = "it may have committed: look up its status";
+  const message = "it may have committed: look it up";
   return failure("outcome_unknown", message, { transactionId, cause });
 }
 
@@ -303,7 +303,7 @@ const SETTLED = tableOf<readonly [code: string, message: string]>({
   aborted: ["transaction_aborted", "it never commits: run it again with a new id"],
   broken: ["promise_broken", "a failover discarded it"],
   expired: ["id_expired", "its receipt is gone"],
-  unknown: ["transaction_unknown", "no tracker knows its outcome"],
+  unknown: ["transaction_unknown", "no tracker knows it"],
 });
 
 /** Returns the error of one of these states, or undefined for any other state. */
@@ -320,7 +320,7 @@ export function stateError(
   // would do it twice.
   const retriedIn = verdict?.retriedIn;
   const instead = retriedIn
-    ? "a failover discarded it: another attempt committed"
+    ? "a failover discarded it: a retry committed"
     : redo && "a failover discarded it: the service redoes it";
   return failure(code, instead ?? message, {
     ...details,

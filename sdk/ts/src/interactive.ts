@@ -210,7 +210,7 @@ export class InteractiveTransaction {
 
   /** Like `Transaction.durable`, after the commit. Errors: `not_committed` before the commit. */
   async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
-    if (!this.#committed) throw failure("not_committed", "commit before `durable()`");
+    if (!this.#committed) throw failure("not_committed", "commit first");
     return this.#committed.durable(options);
   }
 
@@ -238,10 +238,9 @@ export class InteractiveTransaction {
     committed?: () => T | undefined,
   ): Promise<T> {
     const { signal = this.#options.signal } = options;
-    // It takes no time and sends nothing, so nothing can end it.
-    const known = committed?.();
-    if (known) return Promise.resolve(known);
-    return this.#inTurn({ timeoutMs: this.#limitMs(options), signal }, async (call) => {
+    // The answer to a repeated commit is there: nothing ends the call before it.
+    const ender = committed?.() ? undefined : signal;
+    return this.#inTurn({ timeoutMs: this.#limitMs(options), signal: ender }, async (call) => {
       const found = committed?.();
       if (found) return found;
       if (!this.#isOpen) throw this.#ended();
@@ -267,11 +266,10 @@ export class InteractiveTransaction {
     const { timeoutMs, signal } = call;
     const untilMs = monotonicMs() + timeoutMs;
     const before = this.#queue;
-    const isCommitting = this.#commits > 0;
-    const turn = within(before, timeoutMs, signal, (isAborted) => {
-      const outcome = this.#committed || !isCommitting ? this.#outcome : "unknown";
-      return endError(isAborted, signal, outcome, this.id);
-    });
+    const outcome = this.#commits > 0 ? "unknown" : this.#outcome;
+    const turn = within(before, timeoutMs, signal, (isAborted) =>
+      endError(isAborted, signal, outcome, this.id),
+    );
     const called = turn.then(() => run({ ...call, timeoutMs: untilMs - monotonicMs() }));
     this.#queue = Promise.allSettled([before, called]);
     return called;

@@ -42,12 +42,8 @@ export class DurabilityPromise {
 
   /** @internal */
   constructor(watcher: Watcher, entry: PendingPromise, position: Position, level: string) {
-    this.watcher = watcher;
-    this.entry = entry;
-    this.id = entry.id;
-    this.token = entry.token;
-    this.position = position;
-    this.level = level;
+    const { id, token } = entry;
+    Object.assign(this, { watcher, entry, id, token, position, level });
   }
 
   /**

@@ -91,7 +91,7 @@ export function within<T>(
  */
 export function callUser<T>(callback: () => T): T | undefined {
   const report = (error: unknown): void => {
-    console.error("Highwater: a callback threw", error);
+    console.error("Highwater callback:", error);
   };
   try {
     const result = callback();

@@ -2,7 +2,15 @@
 // time limit of all attempts together. `retry.ts` makes the decisions; `pinned.ts` has the calls of
 // open transactions.
 import { type EndpointPool } from "./endpoints.ts";
-import { abortError, answerError, closedError, failure, HighwaterError, unknownOutcome } from "./errors.ts";
+import {
+  abortError,
+  answerError,
+  closedError,
+  type ErrorDetails,
+  failure,
+  HighwaterError,
+  unknownOutcome,
+} from "./errors.ts";
 import { type ObservedEvent } from "./observer.ts";
 import { type Shared } from "./shared.ts";
 import { decide, type Decision, isEndpointFault, isSettled, resolve } from "./retry.ts";
@@ -105,8 +113,8 @@ export class Service {
     await Promise.allSettled(this.#inFlight);
   }
 
-  checkOpen(): void {
-    if (this.isClosed) throw closedError();
+  checkOpen(details?: Partial<ErrorDetails>): void {
+    if (this.isClosed) throw closedError(details);
   }
 
   /** Like `run`, but refuses calls after the client was closed. */
@@ -246,28 +254,26 @@ export class Service {
    * Sends one request for verdicts, of at most 10,000 tokens. If a tracker is blind, the next one
    * is asked about pending promises.
    */
-  async verdicts(request: VerdictsRequest, options: CallOptions): Promise<VerdictsResponse> {
-    const { trackers, totalMs } = this.deps;
-    const { timeoutMs = totalMs + (request.waitMs ?? 0) } = options;
-    const untilMs = monotonicMs() + timeoutMs;
-    for (let asked = 1; ; asked++) {
-      let url = "";
-      const call: Call<VerdictsResponse> = {
-        pool: trackers,
-        path: "/v1/durability/verdicts",
-        body: request,
-        heldMs: request.waitMs ?? 0,
-        accepts: isVerdictsResponse,
-        onAnswer: (pin) => (url = pin.url),
-      };
-      const answer = await this.read(call, { ...options, timeoutMs: untilMs - monotonicMs() });
-      if (!answer.blind) return answer;
-      trackers.failed(url);
-      const isOpen = answer.verdicts.some(
-        (each) => !("error" in each) && /pending|unknown/.test(each.verdict),
-      );
-      if (!isOpen || asked >= trackers.size || !trackers.hasAwake()) return answer;
-    }
+  verdicts(request: VerdictsRequest, options: CallOptions): Promise<VerdictsResponse> {
+    const { trackers } = this.deps;
+    let url = "";
+    const call: Call<VerdictsResponse> = {
+      pool: trackers,
+      path: "/v1/durability/verdicts",
+      body: request,
+      heldMs: request.waitMs ?? 0,
+      accepts: isVerdictsResponse,
+      onAnswer: (pin) => (url = pin.url),
+    };
+    return this.read(call, options, {}, async (budget) => {
+      for (;;) {
+        const answer = await this.repeat(call, budget);
+        if (!answer.blind) return answer;
+        trackers.failed(url);
+        const isOpen = answer.verdicts.some(({ verdict }) => verdict === "pending" || verdict === "unknown");
+        if (!isOpen || budget.attempt >= trackers.size || !trackers.hasAwake()) return answer;
+      }
+    });
   }
 
   #statusCall(id: string, waitMs: number, level: string | undefined): Call<TransactionStateResponse> {
@@ -285,9 +291,14 @@ export class Service {
    * Repeats a call that is safe to repeat, until it succeeds, is refused, or time runs out. If the
    * caller sets no time limit, the time that the service may hold the call is added.
    */
-  read<T>(call: Call<T>, options: CallOptions, about: About = {}): Promise<T> {
+  read<T>(
+    call: Call<T>,
+    options: CallOptions,
+    about: About = {},
+    run = (budget: Budget): Promise<T> => this.repeat(call, budget),
+  ): Promise<T> {
     const { timeoutMs = this.deps.totalMs + call.heldMs, signal } = options;
-    return this.runOpen({ timeoutMs, signal }, about, (budget) => this.repeat(call, budget));
+    return this.runOpen({ timeoutMs, signal }, about, run);
   }
 
   /**
@@ -342,7 +353,7 @@ export class Service {
         // connection closes.
         patience: pin?.url ? deps.pinnedPatience : 1,
       });
-      if (!call.accepts(answer.body)) throw failure("bad_answer", `unexpected response to ${path}`);
+      if (!call.accepts(answer.body)) throw failure("bad_answer", `bad answer to ${path}`);
       pool.succeeded(base);
       call.onAnswer?.({ url: base, session: answer.headers?.get(SESSION_HEADER) ?? "" });
       return answer.body;

@@ -98,7 +98,7 @@ async function send(
         if (item) settle(item);
         item?.resolve(answer);
       }
-      if (missing.size > 0) throw new Error("unexpected response");
+      if (missing.size > 0) throw new Error("no answer");
     } else {
       const answer = await answerOf(response);
       // Nothing has run: the gateway, or a proxy, does not take it as a whole.

@@ -24,7 +24,7 @@ export function sseParser(lastEventId = ""): (line: string) => SseEvent | undefi
     if (field === "event") type = value;
     else if (field === "id" && !value.includes("\0")) lastEventId = value;
     else if (field === "data") data += `${value}\n`;
-    if (data.length > EVENT_CHARS_MAX) throw new RangeError("event too long");
+    if (data.length > EVENT_CHARS_MAX) throw new RangeError("line too long");
     if (line !== "") return undefined;
     const event = { type: type || "message", data: data.slice(0, -1), lastEventId };
     const isEvent = data !== "";

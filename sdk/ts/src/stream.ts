@@ -125,7 +125,7 @@ export class DurabilityStream {
       });
       const { body, ok, status } = answer;
       if (!ok || !body || !/^text\/event-stream/.test(answer.headers.get("content-type") ?? ""))
-        throw new Error(`no stream: status ${status}`);
+        throw new Error(`no stream: ${status}`);
       observe({ type: "stream_open", url });
       const parse = sseParser(this.#lastEventId);
       for await (const line of linesOf(answer, EVENT_CHARS_MAX)) {

@@ -102,7 +102,7 @@ export async function exchange(runtime: Runtime, request: Exchange): Promise<Ans
     });
   } catch (cause) {
     signal?.throwIfAborted();
-    if (isLate) throw failure("request_timeout", `${url} did not answer within ${timeoutMs} ms`, { cause });
+    if (isLate) throw failure("request_timeout", `${url}: no answer in ${timeoutMs} ms`, { cause });
     const { code } = ((cause as Error | undefined)?.cause ?? {}) as { code?: string };
     const message = `${url} cannot be reached`;
     if (!isTold) console.warn("Highwater:", message);

@@ -43,6 +43,9 @@ export interface WaitOptions {
   readonly signal?: AbortSignal;
 }
 
+/** Makes the error of a wait from what is known of it. */
+type Fail = (about: Partial<ErrorDetails>) => Error;
+
 /** A request for verdicts that is under way, and its waits. */
 interface Question {
   readonly waits: readonly Wait[];
@@ -57,8 +60,8 @@ export class Watcher {
   readonly pendingSet = new PendingSet();
   readonly #stream: DurabilityStream;
   readonly #questions = new Set<Question>();
-  /** Functions that end the waits that are under way; without an error, as the client is closed. */
-  readonly #closers = new Set<(error?: Error) => void>();
+  /** Functions that end the waits that are under way, with an error of what they are for. */
+  readonly #closers = new Set<(fail: Fail) => void>();
   #cancelAsk: (() => void) | undefined;
   #cancelRecheck: (() => void) | undefined;
   /** One item per subscription. */
@@ -81,7 +84,7 @@ export class Watcher {
       this.#finish();
     };
     this.#stream = new DurabilityStream(shared, onUpdate, (cause, url) => {
-      this.#endWaits(
+      this.#endWaits(() =>
         failure("no_tracker", `no tracker at ${url}: ${cause.message}`, { outcome: "applied", cause }),
       );
     });
@@ -162,38 +165,37 @@ export class Watcher {
     const { level = ownLevel, timeoutMs = DURABLE_TIMEOUT_MS, signal } = options;
     const id = entries.length === 1 ? entries[0]?.id : undefined;
     return new Promise((resolve, reject) => {
-      if (signal?.aborted) throw abortError(signal.reason, "applied", id);
       const verdicts: TokenVerdict[] = [];
-      const pending = (): PendingPromise[] => entries.filter((entry) => !this.pendingSet.known(entry, level));
-      const about = (): Partial<ErrorDetails> => {
-        return { outcome: "applied", transactionId: id, token: pending()[0]?.token, state: "pending", level };
-      };
-      // The end of the client says nothing about what has committed.
-      const close = (error: Error = closedError(about())): void => {
-        end(error);
-      };
-      if (this.#service.isClosed && pending().length > 0) throw closedError(about());
       let ends: (() => void)[] = [];
-      const end = (error?: Error): void => {
-        this.#closers.delete(close);
+      const about = (): Partial<ErrorDetails> => {
+        const pending = entries.find((entry) => !this.pendingSet.known(entry, level));
+        return { outcome: "applied", transactionId: id, token: pending?.token, state: "pending", level };
+      };
+      const end = (fail?: Fail): void => {
+        this.#closers.delete(end);
         for (const each of ends) each();
-        if (error) reject(error);
+        if (fail) reject(fail(about()));
         else resolve(verdicts);
       };
+      const onEnd = (isAborted: boolean): void => {
+        if (!isAborted) this.#shared.observe({ type: "timeout", id, level, waitedMs: timeoutMs });
+        const message = `pending at ${level}: wait again`;
+        end((details) =>
+          isAborted
+            ? abortError(signal?.reason, "applied", id)
+            : failure("durability_timeout", message, details),
+        );
+      };
+      if (signal?.aborted) throw abortError(signal.reason, "applied", id);
+      if (about().token) this.#service.checkOpen(about());
       ends = entries.map((entry) =>
         this.watch(entry, level, (settlement) => {
           const error = this.#errorOf(entry, settlement);
-          if (error) end(error);
+          if (error) end(() => error);
           else if (verdicts.push(settlement as TokenVerdict) === entries.length) end();
         }),
       );
-      this.#closers.add(close);
-      const onEnd = (isAborted: boolean): void => {
-        if (!isAborted) this.#shared.observe({ type: "timeout", id, level, waitedMs: timeoutMs });
-        const message = `${pending().length} pending at ${level}, committed and not lost: wait again`;
-        const late = failure("durability_timeout", message, about());
-        end(isAborted ? abortError(signal?.reason, "applied", id) : late);
-      };
+      this.#closers.add(end);
       ends.push(startTimer(timeoutMs, onEnd, signal));
       if (entries.length === 0) end();
     });
@@ -213,14 +215,14 @@ export class Watcher {
   /** Ends every wait with `client_closed`, every question, and the stream. */
   async close(): Promise<void> {
     this.#subscribers.clear();
-    this.#endWaits();
+    this.#endWaits(closedError);
     for (const question of this.#questions) question.abort.abort();
     this.#cancelTimers();
     await this.#stream.close();
   }
 
-  #endWaits(error?: Error): void {
-    for (const end of this.#closers) end(error);
+  #endWaits(fail: Fail): void {
+    for (const end of this.#closers) end(fail);
   }
 
   #cancelTimers(): void {
