@@ -194,8 +194,8 @@ async function look(
 }
 
 /**
- * By the type's own output: a cast to text may be a function of the type's owner, and would run as a
- * superuser here. `IS NULL` is also true of a composite value whose fields are all null.
+ * By the type's own output: a cast to text may be a function of the type's owner, and would run as
+ * a superuser here. `IS NULL` is also true of a composite value whose fields are all null.
  */
 const textOf = (value: string): string => `CASE WHEN num_nulls(${value}) = 0 THEN format('%s', ${value}) END`;
 
