@@ -1,9 +1,10 @@
-// What the failure of a request about a transaction says about the transaction itself.
+// Errors about a transaction, also from the failure of a request about it.
 import {
   AbortError,
   DurabilityTimeoutError,
   HighwaterError,
   type Outcome,
+  TransactionAbortedError,
   UnknownOutcomeError,
 } from "../../index.ts";
 
@@ -48,4 +49,9 @@ export function abortedWait(transactionId: string, cause: unknown): AbortError {
     code: "call_aborted",
     ...about,
   });
+}
+
+export function aborted(id: string, message: string, cause?: unknown): HighwaterError {
+  const about = { outcome: "not_applied", retry: "transaction", transactionId: id, cause } as const;
+  return new TransactionAbortedError(`${message}: run it again`, { code: "transaction_aborted", ...about });
 }

@@ -1,6 +1,6 @@
 // The texts that begin and end transactions, the statements that ride on COMMIT, and what an error
 // of theirs means.
-import { type HighwaterError, TransactionAbortedError } from "../../index.ts";
+import { aborted } from "./outcomes.ts";
 import { type Issued } from "./ticket-service.ts";
 
 /** User code may have changed it; no lock may outlive the commit point. */
@@ -109,9 +109,4 @@ export function refusalOf(cause: unknown, id: string): unknown {
   const isOfReceipt = code === "23505" || code === "23502" || code === "25006";
   if (!isOfReceipt && !(code === "42501" && routine === "ExecWithCheckOptions")) return cause;
   return aborted(id, "a failover, or the end of its ticket's time, has settled the transaction", cause);
-}
-
-export function aborted(id: string, message: string, cause?: unknown): HighwaterError {
-  const about = { outcome: "not_applied", retry: "transaction", transactionId: id, cause } as const;
-  return new TransactionAbortedError(`${message}: run it again`, { code: "transaction_aborted", ...about });
 }

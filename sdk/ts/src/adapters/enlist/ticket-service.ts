@@ -13,8 +13,7 @@ import {
   type TicketRequest,
   type TransactionResponse,
 } from "../../wire-types.ts";
-import { isOfTransaction, unknownOutcome, withOutcome } from "./outcomes.ts";
-import { aborted } from "./statements.ts";
+import { aborted, isOfTransaction, unknownOutcome, withOutcome } from "./outcomes.ts";
 
 /** Options of `enlist`, for every transaction of the connection or pool. */
 export interface EnlistOptions extends AckOptions {
