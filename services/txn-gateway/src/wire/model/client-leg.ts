@@ -188,6 +188,7 @@ export class ClientLeg implements FrameSink {
 
   /** On the read port. `refused`: the message has got the error. */
   #readStop(type: number, takesSnapshot: () => boolean): "pass" | "wait" | "refused" {
+    if (!this.#state.isReader) return "pass";
     const isFirst = !this.#batch.isOpen;
     if (!UNIT_TYPES.has(type) || !this.#readStops.mayStop(isFirst) || !takesSnapshot()) return "pass";
     this.#run.flush();

@@ -1,7 +1,7 @@
 // The steps before a COMMIT in the extended protocol. First the server answers all earlier messages
 // of the client: if one failed, the server would skip our statement and the COMMIT. Then the
 // gateway reads the settings, if the same batch may have changed them, and then writes the receipt.
-import { FLUSH, SYNC } from "../frames/build.ts";
+import { SYNC } from "../frames/build.ts";
 import { OWN } from "./expected.ts";
 import { type SessionState } from "./state.ts";
 
@@ -48,8 +48,7 @@ export class CommitSteps {
       this.#step = "asked";
       this.#check("awaited", state.hasWrittenInBlock || state.hasId);
     }
-    state.outside.toServer(FLUSH);
-    state.expected.push(OWN.flush);
+    state.collect();
     return "wait";
   }
 

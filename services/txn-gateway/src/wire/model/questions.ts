@@ -1,6 +1,6 @@
 // The gateway's statements that stand alone before a message of the client: what the settings are,
 // what the role can do, and whether a block has written. The caller has sent all that came before.
-import { FLUSH, SYNC } from "../frames/build.ts";
+import { SYNC } from "../frames/build.ts";
 import { type Expected, OWN } from "./expected.ts";
 import { type SessionState } from "./state.ts";
 
@@ -45,15 +45,14 @@ export class Questions {
    */
   readLate(): boolean {
     const state = this.#state;
-    const { expected, outside } = state;
+    const { expected } = state;
     if (expected.isSkipping || expected.isCopying) return false;
     if (expected.isEmpty) {
       this.isOwed = false;
       state.isStale = false;
       state.sendCheck("settings", false);
     }
-    outside.toServer(FLUSH);
-    expected.push(OWN.flush);
+    state.collect();
     return true;
   }
 
@@ -96,7 +95,10 @@ export class Questions {
     // Our Sync would end a transaction that the client has yet to end.
     const isUnsynced = expected.isUnsynced;
     this.#state.sendCheck(purpose, purpose === "commit" && (hasWrittenInBlock || hasId));
-    outside.toServer(isUnsynced ? FLUSH : SYNC);
-    expected.push(isUnsynced ? OWN.flush : OWN.sync);
+    if (isUnsynced) this.#state.collect();
+    else {
+      outside.toServer(SYNC);
+      expected.push(OWN.sync);
+    }
   }
 }

@@ -1,7 +1,6 @@
 // On the read port: what a read waits for before it takes its snapshot, or the error that it gets
 // in its place. A SET or RESET does not wait, so that a client can take back what it waits for.
-import { FLUSH, type Report } from "../frames/build.ts";
-import { OWN } from "./expected.ts";
+import { type Report } from "../frames/build.ts";
 import { type SessionState } from "./state.ts";
 
 /** `wait`: ask again when the server has answered, or the shell. */
@@ -18,9 +17,9 @@ export class ReadStops {
 
   /** The next message may have to stop if it takes a snapshot. `isFirst`: no batch is open. */
   mayStop(isFirst: boolean): boolean {
-    const { isReader, isAwaiting, refusal, wantsLook, nextLook } = this.#state;
+    const { isAwaiting, refusal, wantsLook, nextLook } = this.#state;
     if (isFirst) this.#hasLooked = false;
-    if (!isReader || this.#hasLooked) return false;
+    if (this.#hasLooked) return false;
     return isAwaiting || refusal !== null || wantsLook || nextLook !== null;
   }
 
@@ -30,8 +29,7 @@ export class ReadStops {
     const { expected, refusal, isAwaiting } = state;
     if (!isFirst && (expected.isSkipping || expected.isCopying)) return "pass";
     if (!isFirst && !expected.isEmpty) {
-      state.outside.toServer(FLUSH);
-      expected.push(OWN.flush);
+      state.collect();
       return "wait";
     }
     if (isAwaiting || (state.wantsLook && refusal === null)) {

@@ -267,10 +267,13 @@ export class SessionState {
     if (expected.hasUnclearSync) {
       for (const bytes of [SYNC, OWN_BORDER, SYNC]) outside.toServer(bytes);
       expected.pushFence();
-    } else {
-      outside.toServer(FLUSH);
-      expected.push(OWN.flush);
-    }
+    } else this.collect();
+  }
+
+  /** Makes the server send the answers that it owes. */
+  collect(): void {
+    this.outside.toServer(FLUSH);
+    this.expected.push(OWN.flush);
   }
 
   /** The server may have dropped all prepared statements. */
