@@ -1,5 +1,6 @@
 // The limits of one request: how long it may run, and how large its answer may be.
 import { HighwaterError, type StatementResult, type TxnId } from "@highwater/protocol";
+import { type Clock } from "@highwater/runtime";
 import { type ResultHold } from "../answers/result-memory.ts";
 import { type Config } from "../config.ts";
 import { type ActiveTransactions } from "./active.ts";
@@ -88,4 +89,17 @@ export function withinTime(
       callOff();
     },
   };
+}
+
+/** Aborts with `statement_timeout` after the time. `end`: it is not needed any more. */
+export function timeLimit(
+  clock: Clock,
+  limitMs: number,
+  detail: string,
+): { readonly signal: AbortSignal; end(): void } {
+  const late = new AbortController();
+  const end = clock.after(limitMs, () => {
+    late.abort(new HighwaterError("statement_timeout", { detail }));
+  });
+  return { signal: late.signal, end };
 }

@@ -4,6 +4,7 @@
 // (docs/decisions/0253-one-owner-holds-up-no-other-owners-replays.md)
 import { HighwaterError } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
+import { timeLimit } from "../attempts/bounds.ts";
 import { type PrimaryEpoch } from "../primary/primary.ts";
 import { type Caller } from "../txn/caller.ts";
 import { type Item, UNKNOWN } from "./ends.ts";
@@ -42,12 +43,9 @@ export async function examineAll(
   parts: OpenContext,
   how: How,
 ): Promise<void> {
-  const groups = new Map<string, Item[]>();
-  for (const item of items) {
-    const name = JSON.stringify([String(item.lost.owner), item.lost.contents?.role ?? null]);
-    groups.set(name, [...(groups.get(name) ?? []), item]);
-  }
-  const waiting = [...groups.values()];
+  const nameOf = ({ lost: { owner, contents } }: Item): string =>
+    JSON.stringify([String(owner), contents?.role ?? null]);
+  const waiting = [...Map.groupBy(items, nameOf).values()];
   const over = new AbortController();
   const work = async (): Promise<void> => {
     for (let own = waiting.shift(); own !== undefined; own = waiting.shift()) {
@@ -71,10 +69,8 @@ async function examineGroup(
 ): Promise<void> {
   const { clock, log } = parts.deps;
   const withinMs = Math.min(LIMIT_MS + EACH_MS * group.items.length, limitMs);
-  const late = new AbortController();
-  const stop = clock.after(withinMs, () => {
-    late.abort(tooLate(withinMs));
-  });
+  const detail = `PostgreSQL did not plan the statements within ${String(Math.round(withinMs))} ms.`;
+  const late = timeLimit(clock, withinMs, detail);
   const signal = AbortSignal.any([
     late.signal,
     over,
@@ -105,7 +101,7 @@ async function examineGroup(
       }
     }
   } finally {
-    stop();
+    late.end();
   }
 }
 
@@ -147,11 +143,6 @@ function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
       signal.removeEventListener("abort", onAbort);
     });
   });
-}
-
-function tooLate(withinMs: number): HighwaterError {
-  const detail = `PostgreSQL did not plan the statements within ${String(Math.round(withinMs))} ms.`;
-  return new HighwaterError("statement_timeout", { detail });
 }
 
 function reasonOf(cause: unknown): string {

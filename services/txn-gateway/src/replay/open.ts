@@ -1,6 +1,4 @@
 // Opens the transactions in which lost ones are examined, and run again.
-import { randomBytes } from "node:crypto";
-import { makeUuidV7 } from "@highwater/protocol";
 import { type DeploymentKeys, sessionPrincipal } from "@highwater/service";
 import { type OpenTransaction, type TransactionSpec } from "@highwater/store";
 import { lifespanMs } from "../attempts/bounds.ts";
@@ -9,6 +7,7 @@ import { type Deps } from "../deps.ts";
 import { type PrimaryEpoch } from "../primary/primary.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
+import { newTxnId } from "../txn/new-id.ts";
 import { type LostWrite } from "./gather.ts";
 
 export interface OpenContext {
@@ -16,8 +15,6 @@ export interface OpenContext {
   readonly deps: Deps;
   readonly keys: Pick<DeploymentKeys, "receiptTag">;
 }
-
-const ID_BYTES = 10;
 
 export async function openFor(
   { deps, keys, config }: OpenContext,
@@ -29,7 +26,7 @@ export async function openFor(
       readonly contents?: LostWrite["contents"];
     },
 ): Promise<OpenTransaction> {
-  const id = how.id ?? makeUuidV7(deps.clock.wallMs(), randomBytes(ID_BYTES));
+  const id = how.id ?? newTxnId(deps.clock.wallMs());
   const { statement_timeout: statementMs, lock_timeout: lockMs } = how.contents?.settings ?? {};
   const opening = await deps.store.begin(
     node,

@@ -2,11 +2,9 @@
 // conflict or as unrecoverable. Each replay is a new transaction that takes its root in the table
 // `redo`, so that nothing takes effect twice.
 // (docs/decisions/0234-lost-transactions-are-brought-back.md)
-import { randomBytes } from "node:crypto";
 import {
   type EpochId,
   HighwaterError,
-  makeUuidV7,
   type ReplayOutcome,
   type ReplayReport,
   type ReplayRequest,
@@ -21,10 +19,10 @@ import {
   type Principal,
   requireScope,
 } from "@highwater/service";
-import { type ContentsStore, type OpenTransaction, type ReceiptKey, redo } from "@highwater/store";
+import { type ContentsStore, type OpenTransaction, type ReceiptKey } from "@highwater/store";
 import { type ActiveTransactions } from "../attempts/active.ts";
 import { type Attempts } from "../attempts/attempts.ts";
-import { lifespanMs } from "../attempts/bounds.ts";
+import { lifespanMs, timeLimit } from "../attempts/bounds.ts";
 import { type Config } from "../config.ts";
 import { type Keeper, type Kept } from "../contents/keeper.ts";
 import { type Deps } from "../deps.ts";
@@ -34,6 +32,7 @@ import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { RETRY_MS } from "../retry.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
+import { newTxnId } from "../txn/new-id.ts";
 import { type Tokens } from "../txn/tokens.ts";
 import { AutomaticReplay, type Owed } from "./automatic.ts";
 import {
@@ -50,12 +49,13 @@ import {
   UNKNOWN,
   unplanned,
 } from "./ends.ts";
+import { DryRun, type Overtaken } from "./dry-run.ts";
 import { examineAll } from "./examination.ts";
 import { statementsOf } from "./examine.ts";
 import { gather, type LostWrite } from "./gather.ts";
 import { openFor } from "./open.ts";
 import { inOrder } from "./order.ts";
-import { runIn } from "./run.ts";
+import { rootOf, runIn, TRIES } from "./run.ts";
 import { Turns } from "./turns.ts";
 
 export interface ReplayContext {
@@ -88,8 +88,6 @@ interface Among {
   readonly kept: Kept[];
 }
 
-type Overtaken = (item: Item) => (writers: readonly string[]) => Promise<string | null>;
-
 /** Acts for the owner of each transaction, by what its commit asked for. */
 const SERVICE: Principal = {
   id: "service:replay",
@@ -100,10 +98,8 @@ const SERVICE: Principal = {
   isService: true,
 };
 
-const TRIES = 5;
 const ADMIT_TRIES = 100;
 const ADMIT_PAUSE_MS = 200;
-const ID_BYTES = 10;
 const LOOK_UP = 500;
 const SETTLE_MS = 1_000;
 /** Of the time that writes are held, one role may take this part before any is brought back. */
@@ -324,11 +320,7 @@ export class Replay {
   /** Null: it could not be brought back, or not in the time that one owner may take. */
   async #bringBackWithin(withinMs: number, item: Item, among: Among): Promise<End | null> {
     const { clock, log } = this.#parts.deps;
-    const late = new AbortController();
-    const stop = clock.after(withinMs, () => {
-      const detail = `It took longer than ${String(Math.round(withinMs))} ms.`;
-      late.abort(new HighwaterError("statement_timeout", { detail }));
-    });
+    const late = timeLimit(clock, withinMs, `It took longer than ${String(Math.round(withinMs))} ms.`);
     try {
       for (let attempt = 1; ; attempt++) {
         try {
@@ -342,7 +334,7 @@ export class Replay {
         await sleep(clock, RETRY_MS.soon, late.signal);
       }
     } finally {
-      stop();
+      late.end();
     }
   }
 
@@ -364,7 +356,7 @@ export class Replay {
     if (contents === null || since === null || examined.kind !== "steps")
       throw new Error("it was not examined");
     const current = await primary.admit();
-    const id = makeUuidV7(deps.clock.wallMs(), randomBytes(ID_BYTES));
+    const id = newTxnId(deps.clock.wallMs());
     const tag = keys.receiptTag(owner, id);
     const isolation = contents.isolation === "serializable" ? contents.isolation : "repeatable read";
     const principal = { ...caller.principal, owner, id: contents.key, role: contents.role };
@@ -459,89 +451,6 @@ export class Replay {
       }
     }
   }
-}
-
-/**
- * Runs all in one transaction, which is rolled back. A conflict undoes it, so what would be brought
- * back runs again before the next.
- */
-class DryRun {
-  readonly #parts: ReplayContext;
-  readonly #current: PrimaryEpoch;
-  readonly #caller: Caller;
-  readonly #overtakenBy: Overtaken;
-  readonly #done: Item[] = [];
-  #open: OpenTransaction | null = null;
-  #role: string | null = null;
-
-  constructor(parts: ReplayContext, current: PrimaryEpoch, caller: Caller, overtakenBy: Overtaken) {
-    this.#parts = parts;
-    this.#current = current;
-    this.#caller = caller;
-    this.#overtakenBy = overtakenBy;
-  }
-
-  async run(item: Item): Promise<End> {
-    const role = item.lost.contents?.role ?? null;
-    if (role !== this.#role) {
-      // What another role's have written would be locked.
-      await this.end();
-      this.#role = role;
-    }
-    for (let attempt = 1; ; attempt++) {
-      try {
-        if (this.#open === null) {
-          const how = { role, readOnly: false, isolation: "repeatable read" } as const;
-          this.#open = await openFor(this.#parts, this.#current, this.#caller, how);
-          for (const each of this.#done)
-            if ((each.lost.contents?.role ?? null) === role) await this.#runOne(this.#open, each);
-        }
-        const ran = await this.#runOne(this.#open, item);
-        if (ran !== "taken" && "results" in ran) {
-          this.#done.push(item);
-          return { outcome: "replayed" };
-        }
-        await this.end();
-        if (ran === "taken") return { outcome: "replayed" };
-        return { outcome: "conflict", ...ran };
-      } catch (cause) {
-        await this.end();
-        const isRetried = cause instanceof HighwaterError && cause.code === "serialization_failure";
-        if (!isRetried || attempt >= TRIES) throw cause;
-      }
-    }
-  }
-
-  async #runOne(open: OpenTransaction, item: Item): Promise<Awaited<ReturnType<typeof runIn>>> {
-    const { lost, examined, since } = item;
-    if (examined.kind !== "steps" || since === null) throw new Error("it was not examined");
-    const { signal } = this.#caller;
-    const root = rootOf(item, lost.id);
-    const ran = await runIn(open, lost, examined, {
-      root,
-      since,
-      signal,
-      overtakenBy: this.#overtakenBy(item),
-    });
-    if (ran === "taken" || !("results" in ran)) return ran;
-    try {
-      await open.run([{ sql: "SET CONSTRAINTS ALL IMMEDIATE" }, { sql: "SET CONSTRAINTS ALL DEFERRED" }]);
-    } catch (cause) {
-      if (!(cause instanceof HighwaterError) || cause.code !== "constraint_violation") throw cause;
-      return { reason: "refused", error: cause.details.detail ?? cause.message };
-    }
-    return ran;
-  }
-
-  async end(): Promise<void> {
-    const open = this.#open;
-    this.#open = null;
-    await open?.rollback();
-  }
-}
-
-function rootOf({ root }: Item, id: string): { sql: string; params: string[] } {
-  return { sql: redo.INSERT_REDO, params: [root.id, root.tag, id] };
 }
 
 /** Nothing was applied, and another try may succeed. */

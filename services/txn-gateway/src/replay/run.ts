@@ -9,6 +9,7 @@ import {
 } from "@highwater/protocol";
 import { type OpenTransaction, redo } from "@highwater/store";
 import { keptResult } from "../contents/keeper.ts";
+import { type Item } from "./ends.ts";
 import { type Examined, type Step } from "./examine.ts";
 import { type LostWrite } from "./gather.ts";
 
@@ -19,9 +20,16 @@ export interface Conflict extends Pick<ReplayOutcome, "statement" | "lost" | "re
 type Results = Awaited<ReturnType<OpenTransaction["run"]>>;
 type Steps = Extract<Examined, { kind: "steps" }>;
 
+/** Of a transaction that meets a conflict. */
+export const TRIES = 5;
 /** Of a result, in a report. */
 const ROWS_MAX = 20;
 const UNIQUE_VIOLATION = "23505";
+
+/** The first statement: the transaction with the id brings the item's root back. */
+export function rootOf({ root }: Item, id: string): Statement {
+  return { sql: redo.INSERT_REDO, params: [root.id, root.tag, id] };
+}
 
 /**
  * All in one round trip: what is found is judged behind it, and undone by the caller. Returns the

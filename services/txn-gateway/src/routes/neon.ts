@@ -1,9 +1,8 @@
 // POST /sql, the Neon serverless HTTP wire: reads the request, calls, and answers in that wire's
 // own form. neon/ has the rules.
-import { randomBytes } from "node:crypto";
 import { type ServerResponse } from "node:http";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { HighwaterError, makeUuidV7, type TransactionResponse, type TxnId } from "@highwater/protocol";
+import { HighwaterError, type TransactionResponse, type TxnId } from "@highwater/protocol";
 import { bodyTooLarge, type Log, noteFailure, traced } from "@highwater/service";
 import { type Pace, sendHeld } from "../answers/answer-stream.ts";
 import { type ResultHold } from "../answers/result-memory.ts";
@@ -14,6 +13,7 @@ import { neonError, type NeonErrorResponse, rowsMissing } from "../neon/error.ts
 import { authorizationOf } from "../neon/headers.ts";
 import { readRequest } from "../neon/request.ts";
 import { type Caller } from "../txn/caller.ts";
+import { newTxnId } from "../txn/new-id.ts";
 import { type Accepted, type RequestRules } from "../txn/request.ts";
 
 export interface NeonContext {
@@ -33,8 +33,6 @@ export interface NeonContext {
   readonly log: Pick<Log, "error">;
 }
 
-const ID_RANDOM_BYTES = 10;
-
 export function neonContext(deps: Pick<Deps, "log">, gateway: Gateway): NeonContext {
   return {
     run: (request, caller) => gateway.transactions.run(request, caller),
@@ -42,7 +40,7 @@ export function neonContext(deps: Pick<Deps, "log">, gateway: Gateway): NeonCont
     rules: gateway.rules,
     pace: gateway.pace,
     // Uses the clock that the id will be checked against.
-    newId: () => makeUuidV7(gateway.primary.serverNowMs(), randomBytes(ID_RANDOM_BYTES)),
+    newId: () => newTxnId(gateway.primary.serverNowMs()),
     log: deps.log,
   };
 }

@@ -1,10 +1,8 @@
 // Runs the wire's transactions with receipts through the pipeline of all others: admitted by
 // exposure, announced before COMMIT, positioned after it, and settled when the outcome is unknown.
-import { randomBytes } from "node:crypto";
 import {
   type EpochId,
   HighwaterError,
-  makeUuidV7,
   NO_ID,
   parseAtRisk,
   parseTxnId,
@@ -26,6 +24,7 @@ import { type PrimaryEpoch } from "../../primary/primary.ts";
 import { type TransactionTrace } from "../../tracing/transaction-trace.ts";
 import { type Announced, type Announcer } from "../../trackers/announcer.ts";
 import { INTERACTIVE } from "../../txn/digest.ts";
+import { newTxnId } from "../../txn/new-id.ts";
 import { type Tokens } from "../../txn/tokens.ts";
 import { type OwnAttempt } from "../model/attempt.ts";
 import { type Report } from "../frames/build.ts";
@@ -58,7 +57,6 @@ export interface SessionOwner {
 
 export type UsedOutcome = "committed" | "redone" | "never" | "unknown";
 
-const ID_RANDOM_BYTES = 10;
 /** The tag of an invalid id, even one that PostgreSQL accepts: the server refuses the receipt. */
 const NO_TAG = "";
 /** How much of a wrong value an error quotes. */
@@ -137,8 +135,7 @@ export class WireAttempts {
     { level, ran }: { readonly level: string; readonly ran: RecordedStatements | null },
   ): WireAttempt | null {
     const { exposure, deps, config, announcer, keys } = this.#parts;
-    const ownId = (): TxnId => makeUuidV7(deps.clock.wallMs(), randomBytes(ID_RANDOM_BYTES));
-    const id = settings.id === null ? ownId() : parseTxnId(settings.id);
+    const id = settings.id === null ? newTxnId(deps.clock.wallMs()) : parseTxnId(settings.id);
     const { primaryEpoch } = of;
     const { epoch } = primaryEpoch;
     const { owner } = of.principal;
