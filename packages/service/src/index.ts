@@ -115,6 +115,7 @@ export {
   sendProblem,
 } from "./plugins/error-handler.ts";
 export { installJsonBody } from "./plugins/json-body.ts";
+export { isForCallers } from "./plugins/open-door.ts";
 export { installRouteTable, type Route, routesOf } from "./plugins/route-table.ts";
 export { type ProcessOptions, type ProcessContext, runProcess, type Served } from "./process.ts";
 export { makeServer, type ServerOptions } from "./server.ts";

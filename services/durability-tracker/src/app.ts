@@ -1,6 +1,6 @@
 // Builds the tracker from its parts, starts and stops them. main.ts owns listening, signals and
 // exit codes.
-import { type FastifyInstance } from "fastify";
+import { type FastifyInstance, type FastifyRequest } from "fastify";
 import { type EpochId, HighwaterError, UNSERVED_HEADER } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import {
@@ -11,6 +11,7 @@ import {
   InternalAuthenticator,
   installCallers,
   isAnonymous,
+  isForCallers,
   makeAuthenticator,
   makeContentsKeys,
   makeDeploymentKeys,
@@ -99,7 +100,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
     elsewhere: { "a gateway": ["/v1/transactions", "/v1/tickets", "/sql"] },
   });
   app.addHook("onRequest", (request, reply, done) => {
-    const refusal = isOpen(request.routeOptions.url ?? "", isStarted && !stopping.signal.aborted);
+    const refusal = isOpen(request, isStarted && !stopping.signal.aborted);
     if (refusal !== undefined) void reply.header(UNSERVED_HEADER, "true");
     done(refusal);
   });
@@ -418,8 +419,8 @@ function makeCallers(
  * Before the ledger is loaded nothing can be taken in or answered, and while the service shuts down
  * nothing shall.
  */
-function isOpen(route: string, isServing: boolean): HighwaterError | undefined {
-  if (isServing || !/^\/(?:v1|internal)\//.test(route)) return undefined;
+function isOpen(request: FastifyRequest, isServing: boolean): HighwaterError | undefined {
+  if (isServing || !isForCallers(request)) return undefined;
   const detail = "The tracker is starting or shutting down.";
   return new HighwaterError("overloaded", { detail, retryAfterMs: 1_000 });
 }

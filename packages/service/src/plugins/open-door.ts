@@ -21,11 +21,17 @@ const OWN_SITES: ReadonlySet<unknown> = new Set([undefined, "none", "same-origin
 
 export function installOpenDoor(app: FastifyInstance, door: OpenDoor): void {
   app.addHook("onRequest", (request, _reply, done) => {
-    // The route, because the request's own path can have other spellings, such as /%73ql. A
-    // preflight changes nothing and is answered elsewhere.
-    const isWork = FOR_CALLERS.test(request.routeOptions.url ?? "") && request.method !== "OPTIONS";
+    // A preflight changes nothing and is answered elsewhere.
+    const isWork = isForCallers(request) && request.method !== "OPTIONS";
     done(isWork ? refusalOf(request, door) : undefined);
   });
+}
+
+/**
+ * Judged by the route, because the request's own path can have other spellings, such as /%73ql.
+ */
+export function isForCallers({ routeOptions: { url = "" } }: FastifyRequest): boolean {
+  return FOR_CALLERS.test(url);
 }
 
 function refusalOf({ headers, protocol }: FastifyRequest, door: OpenDoor): HighwaterError | undefined {

@@ -30,7 +30,7 @@ import {
   type TrackerState,
 } from "../core/index.ts";
 import { transactionData } from "../events/new-events.ts";
-import { PageTurns } from "../events/page-turns.ts";
+import { OwnerTurns } from "../shell/owner-turns.ts";
 import {
   type AttemptKey,
   type ContentsTotals,
@@ -103,7 +103,7 @@ export class Contents {
   #losses: LostRow[] = [];
   #listing: Promise<void> | null = null;
   /** The thread of the file also takes what gateways announce. */
-  readonly #turns = new PageTurns({ limit: "lostPages", calls: "pages of losses" });
+  readonly #turns = new OwnerTurns({ limit: "lostPages", calls: "pages of losses" });
   /** By the number of the lost row. */
   readonly #orders = new Map<number, Order>();
 

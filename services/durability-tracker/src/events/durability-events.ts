@@ -27,7 +27,7 @@ import {
   unlistedEvent,
 } from "./new-events.ts";
 import { type OutboxStore } from "./outbox-store.ts";
-import { PageTurns } from "./page-turns.ts";
+import { OwnerTurns } from "../shell/owner-turns.ts";
 import { type EventsQuery } from "./query.ts";
 import { EventStream } from "./stream.ts";
 import { cursorAt, formatCursor, wireEvent, type WireEvent } from "./wire.ts";
@@ -94,7 +94,7 @@ export class DurabilityEvents implements Subscriber {
   readonly #feed: EventFeed;
   readonly #elsewhere: BrokenElsewhere;
   readonly #stop = new AbortController();
-  readonly #pageTurns = new PageTurns({ limit: "eventPages", calls: "pages of events" });
+  readonly #pageTurns = new OwnerTurns({ limit: "eventPages", calls: "pages of events" });
   readonly #streams = new Map<EventStream, Viewer>();
   readonly #epochsPublished = new Set<string>();
   #wantsDurable: WantsDurable | null = null;

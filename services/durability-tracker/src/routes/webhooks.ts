@@ -21,7 +21,7 @@ import {
   type WebhookSecret,
 } from "@highwater/protocol";
 import { callerOf, requireScope } from "@highwater/service";
-import { PageTurns } from "../events/page-turns.ts";
+import { OwnerTurns } from "../shell/owner-turns.ts";
 import { type EndpointId, type WebhookAdmin } from "../webhooks/admin.ts";
 
 export interface WebhookRoutesDeps {
@@ -33,7 +33,7 @@ type InTurn = <T>(request: FastifyRequest, call: () => Promise<T>) => Promise<T>
 
 /** Register it in a scope that knows its callers. */
 export function registerWebhookRoutes(app: FastifyInstance, { admin }: WebhookRoutesDeps): void {
-  const turns = new PageTurns({ limit: "webhookCalls", calls: "calls about webhooks" });
+  const turns = new OwnerTurns({ limit: "webhookCalls", calls: "calls about webhooks" });
   const inTurn: InTurn = (request, call) => turns.take(ownerOf(request), call);
   app.post("/v1/webhooks", async (request, reply): Promise<CreatedWebhook> => {
     const owner = ownerOf(request);

@@ -1,12 +1,12 @@
-// Goal: many pages of one owner leave the connection to the pages of others.
+// Goal: many calls of one owner leave the connection to the calls of others.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { NOBODY } from "@highwater/service";
 import { settle } from "@highwater/runtime/testing";
-import { PageTurns } from "./page-turns.ts";
+import { OwnerTurns } from "./owner-turns.ts";
 
 function makeTurns() {
-  const turns = new PageTurns({ limit: "eventPages", calls: "pages of events" });
+  const turns = new OwnerTurns({ limit: "eventPages", calls: "pages of events" });
   const begun: { owner: bigint | null; end: (error?: Error) => void }[] = [];
   const ask = (owner: bigint | null): Promise<number> =>
     turns.take(

@@ -12,7 +12,7 @@ interface Turns {
   count: number;
 }
 
-export class PageTurns {
+export class OwnerTurns {
   readonly #owners = new Map<bigint, Turns>();
   readonly #limit: string;
   readonly #calls: string;
@@ -25,10 +25,10 @@ export class PageTurns {
 
   /**
    * Null: a service, which acts for every owner and has no turns.
-   * Errors: `concurrency_limited`; those of `read`.
+   * Errors: `concurrency_limited`; those of `call`.
    */
-  async take<T>(owner: bigint | null, read: () => Promise<T>): Promise<T> {
-    if (owner === null || owner === NOBODY) return read();
+  async take<T>(owner: bigint | null, call: () => Promise<T>): Promise<T> {
+    if (owner === null || owner === NOBODY) return call();
     const turns = this.#owners.get(owner) ?? { last: Promise.resolve(), count: 0 };
     if (turns.count >= CALLS_MAX)
       throw new HighwaterError("concurrency_limited", {
@@ -38,7 +38,7 @@ export class PageTurns {
       });
     this.#owners.set(owner, turns);
     turns.count++;
-    const mine = turns.last.then(read);
+    const mine = turns.last.then(call);
     turns.last = mine.catch(() => undefined);
     try {
       return await mine;
