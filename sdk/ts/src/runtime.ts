@@ -13,6 +13,9 @@ export interface Runtime {
 /** Milliseconds, for durations. */
 export const monotonicMs = (): number => performance.now();
 
+/** Default time limit of a wait. There is no wait without a limit. */
+export const DURABLE_TIMEOUT_MS = 30_000;
+
 /** The largest delay that every platform's timer accepts. */
 const MAX_TIMER_MS = 2_147_483_647;
 

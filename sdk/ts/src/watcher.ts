@@ -20,7 +20,7 @@ import {
 import { type Exposure, type Subscriber } from "./live.ts";
 import { type ObservedEvent } from "./observer.ts";
 import { type Shared } from "./shared.ts";
-import { callUser, monotonicMs, sleep, startTimer } from "./runtime.ts";
+import { callUser, DURABLE_TIMEOUT_MS, monotonicMs, sleep, startTimer } from "./runtime.ts";
 import { type Service } from "./service.ts";
 import { DurabilityStream, type MarksUpdate } from "./stream.ts";
 import { type Marks, type TokenVerdict } from "./wire.ts";
@@ -33,9 +33,6 @@ const ASK_SPREAD_MS = 50;
 
 /** Maximum number of questions at a time. */
 const QUESTIONS_MAX = 4;
-
-/** Default time limit of a wait. There is no wait without a limit. */
-const DURABLE_TIMEOUT_MS = 30_000;
 
 export interface WaitOptions {
   readonly level?: string;

@@ -8,12 +8,9 @@ import {
   type Transaction,
   TransactionLostError,
 } from "../../index.ts";
-import { callUser, monotonicMs, within } from "../../runtime.ts";
+import { callUser, DURABLE_TIMEOUT_MS, monotonicMs, within } from "../../runtime.ts";
 import { abortedWait, lateToken } from "./outcomes.ts";
 import { type TicketService, type Issued } from "./ticket-service.ts";
-
-/** Default time limit of a wait, as for every other transaction. */
-const DURABLE_TIMEOUT_MS = 30_000;
 
 /** A transaction that has committed on the application's own connection. */
 export class EnlistedTransaction {
