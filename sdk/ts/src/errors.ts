@@ -261,7 +261,7 @@ export function answerError(status: number, body: unknown, retryAfterMs: number 
   // A proxy that lost patience (408) may have passed the request on.
   const isUncertain = status === 408 || status >= 500;
   const code = status === 429 ? "overloaded" : isUncertain ? "bad_answer" : "unexpected_status";
-  const message = `no answer of the service: status ${status}`;
+  const message = `no answer of the service: ${status}`;
   return failure(code, message, { status, retryAfterMs });
 }
 

@@ -170,16 +170,13 @@ export class Transaction<R = Row, S = readonly StatementResult[]> extends Durabi
     level: string,
   ) {
     super(watcher, entry, response.position, level);
-    const { results, replayed = false, announced, kept, served, achieved, state } = response;
-    Object.assign(this, {
-      results: results?.map(decode) ?? null,
-      replayed,
-      announced,
-      kept,
-      served,
-      achieved,
-    });
-    this.#answered = state;
+    this.results = (response.results?.map(decode) as S | undefined) ?? null;
+    this.replayed = response.replayed === true;
+    this.announced = response.announced;
+    this.kept = response.kept;
+    this.served = response.served;
+    this.achieved = response.achieved;
+    this.#answered = response.state;
   }
 
   /** `committed` or `pending` at first, then the verdict at its level: `durable`, `lost`, ... */
